@@ -1,0 +1,1 @@
+//! The Ropeline gateway: a Pingora proxy with a waiting room in front of the shop.

@@ -1,0 +1,1 @@
+//! The reservation service: holds, checkout and purchases that never oversell and never charge twice.
