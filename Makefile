@@ -1,0 +1,49 @@
+# `make help` lists the targets. Each installs what it misses (scripts/setup.sh) and is quiet about what is there.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint fmt bins bench fuzz
+
+ENV := . scripts/env.sh;
+CARGO := $(ENV) cargo
+# The crates that also run at a CDN's edge.
+WASM_CRATES := -p ropeline-token -p ropeline-decision -p ropeline-queue
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+demo: ## a whole sale on this machine; DEMO=once runs one scripted shopper through it and exits
+	@scripts/setup.sh build
+	@echo "demo: building ropeline (release)"
+	@$(CARGO) build --release --locked -p ropeline-gateway --bin ropeline --features demo
+	@$(CARGO) run --quiet --release --locked -p ropeline-gateway --bin ropeline --features demo -- \
+	  demo $(if $(filter once,$(DEMO)),--once)
+
+test: ## everything: formatting, lints, dependencies, edge builds, unit to browser tests
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory lint bins
+	$(CARGO) build --locked --target wasm32-unknown-unknown $(WASM_CRATES)
+	scripts/node-tests.sh
+	$(CARGO) nextest run --locked --workspace --all-features $(if $(CI),--profile ci)
+
+lint: ## formatting, clippy, licences, bans, sources and (where it can be reached) the advisory database
+	@scripts/setup.sh lint
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-features --all-targets -- -D warnings
+	scripts/deny.sh
+
+fmt: ## formats the code
+	@scripts/setup.sh build
+	$(CARGO) fmt --all
+
+bins: ## the binaries that the whole-system tests start, as those tests want them
+	@scripts/setup.sh build
+	$(CARGO) build --locked --workspace --all-features --bins --tests
+
+bench: ## every benchmark, one after another
+	@scripts/setup.sh bench
+	$(CARGO) bench --locked --workspace --all-features --benches
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (default 60) each
+	@scripts/setup.sh fuzz
+	scripts/fuzz.sh $(TARGETS)

@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# Installs what is missing on a Debian or Ubuntu machine, says what it does, and asks for nothing.
+# Silent when everything is there. Works as root, and as a user who may use sudo.
+#
+#   scripts/setup.sh build   what a release build needs
+#   scripts/setup.sh test    what the whole test run needs
+#   scripts/setup.sh lint    what a release build and the linters need
+#   scripts/setup.sh bench   what a release build and the benchmarks need
+#   scripts/setup.sh fuzz    what fuzzing needs
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Used when the tool is absent; whatever version is already installed is taken as it is.
+NEXTEST_VERSION=0.9.143
+DENY_VERSION=0.20.2
+FUZZ_VERSION=0.13.2
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() { say "$*" && exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# === System packages ===
+
+packages=()
+reasons=()
+want() { packages+=("$1") && reasons+=("$2"); }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    env "$@"
+  elif have sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+    sudo env "$@"
+  else
+    fail "not root, and sudo is not to be had; run as root: $*"
+  fi
+}
+
+apt() { as_root DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null >&2; }
+
+install_packages() {
+  [ ${#packages[@]} -gt 0 ] || return 0
+  local i
+  for i in "${!packages[@]}"; do say "${packages[$i]} is missing (${reasons[$i]})"; done
+  have apt-get || fail "this is no Debian or Ubuntu: please install these by hand: ${packages[*]}"
+  say "installing with apt-get: ${packages[*]}"
+  apt update
+  # Ubuntu has Chromium as a snap only, and its driver under another name.
+  local chosen=() package
+  for package in "${packages[@]}"; do
+    if [ "$package" = chromium-driver ] && ! apt-cache policy "$package" | grep -q 'Candidate: [0-9]'; then
+      package=chromium-chromedriver
+    elif [ "$package" = chromium ] && ! apt-cache policy "$package" | grep -q 'Candidate: [0-9]'; then
+      package=chromium-browser
+    fi
+    chosen+=("$package")
+  done
+  apt install --yes --no-install-recommends "${chosen[@]}"
+  packages=()
+  reasons=()
+}
+
+for_build() {
+  have cc || want gcc "dependencies with C sources"
+  [ -e /usr/include/stdlib.h ] || want libc6-dev "C headers for those sources"
+  have cmake || want cmake "builds zlib-ng for the proxy"
+  have make || want make "for those builds"
+  have pkg-config || want pkg-config "finds system libraries"
+  have git || want git "dependency and advisory sources"
+  have curl || have rustup || want curl "fetches the Rust installer"
+  [ -e /etc/ssl/certs/ca-certificates.crt ] || want ca-certificates "trust roots for TLS"
+}
+
+for_test() {
+  have chromium || have chromium-browser || have google-chrome || want chromium "browser tests"
+  have chromedriver || want chromium-driver "browser tests"
+  have redis-server || want redis-server "store tests"
+  have postgres || have initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ||
+    want postgresql "reservation tests"
+  have node || want nodejs "tests of the waiting page's script"
+}
+
+for_bench() {
+  have wrk || want wrk "load for the HTTP benchmarks"
+  have nginx || want nginx-light "the proxy that ours is compared with"
+}
+
+for_fuzz() {
+  have c++ || want g++ "builds the fuzzing engine"
+}
+
+# === Rust ===
+
+rust_toolchain() {
+  if ! have rustup; then
+    say "rustup is missing; installing it with its official installer into ${CARGO_HOME:-$HOME/.cargo}"
+    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
+      sh -s -- -y --quiet --no-modify-path --profile minimal --default-toolchain none
+  fi
+  . scripts/env.sh
+  local toolchain="${RUSTUP_TOOLCHAIN:-$rust_version}"
+  if ! rustup run "$toolchain" rustc --version >/dev/null 2>&1; then
+    say "installing Rust $toolchain"
+    rustup toolchain install "$toolchain" --profile minimal --no-self-update
+  fi
+  local installed wanted name
+  installed="$(rustup component list --toolchain "$toolchain" --installed)"
+  for name in clippy rustfmt; do
+    grep -q "^$name\b" <<<"$installed" && continue
+    say "adding $name to Rust $toolchain"
+    rustup component add --toolchain "$toolchain" "$name"
+  done
+  installed="$(rustup target list --toolchain "$toolchain" --installed)"
+  wanted="$(sed -n 's/^targets *= *\[\(.*\)\]/\1/p' rust-toolchain.toml | tr -d '",')"
+  for name in $wanted; do
+    grep -qx "$name" <<<"$installed" && continue
+    say "adding the target $name to Rust $toolchain"
+    rustup target add --toolchain "$toolchain" "$name"
+  done
+}
+
+# cargo_tool NAME VERSION: builds a cargo subcommand from its published source when it is absent. Built to be
+# ready soon rather than to run fast: each works for seconds here.
+cargo_tool() {
+  have "$1" && return 0
+  say "$1 is missing; building version $2 (a few minutes, once)"
+  CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+    CARGO_PROFILE_RELEASE_DEBUG=0 \
+    cargo install --quiet --locked --version "$2" "$1"
+}
+
+# === What for ===
+
+case "${1:-}" in
+build)
+  for_build
+  install_packages
+  rust_toolchain
+  ;;
+test)
+  for_build
+  for_test
+  install_packages
+  rust_toolchain
+  cargo_tool cargo-nextest "$NEXTEST_VERSION"
+  cargo_tool cargo-deny "$DENY_VERSION"
+  ;;
+lint)
+  for_build
+  install_packages
+  rust_toolchain
+  cargo_tool cargo-deny "$DENY_VERSION"
+  ;;
+bench)
+  for_build
+  for_bench
+  install_packages
+  rust_toolchain
+  ;;
+fuzz)
+  for_build
+  for_fuzz
+  install_packages
+  rust_toolchain
+  cargo_tool cargo-fuzz "$FUZZ_VERSION"
+  ;;
+*)
+  fail "usage: scripts/setup.sh build|test|lint|bench|fuzz"
+  ;;
+esac
