@@ -1,1 +1,3 @@
 //! The Ropeline gateway: a Pingora proxy with a waiting room in front of the shop.
+
+pub mod page;

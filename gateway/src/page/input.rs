@@ -1,0 +1,189 @@
+//! What the page is told: the sale as everyone sees it, and one visitor's standing.
+
+use std::collections::BTreeMap;
+
+use super::texts::Language;
+
+/// The sale's phase. Names as in the snapshot.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Phase {
+    /// Joining has not opened.
+    Scheduled,
+    /// Joining is open, calling is not.
+    PreQueue,
+    /// Joining for the draw has closed and its result is awaited.
+    Drawing,
+    /// Visitors are called.
+    Open,
+    /// The operator, or the shop's health, has stopped calling for now.
+    Paused,
+    /// Over.
+    Closed,
+    /// Nothing is left.
+    SoldOut,
+}
+
+/// Why a sale is paused, in the operator's words.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Reason {
+    /// The reason as the operator gave it.
+    pub text: String,
+    /// The reason by language tag ("de", "pt-BR").
+    pub translations: BTreeMap<String, String>,
+}
+
+impl Reason {
+    /// The reason in `language`, or as it was given.
+    pub(super) fn in_language(&self, language: Language) -> &str {
+        self.translations.get(language.tag()).unwrap_or(&self.text)
+    }
+}
+
+/// All that the page shows of a sale to everyone. Two equal inputs make the same bytes, so a gateway prepares the
+/// page again only when this changes. Times are Unix milliseconds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RoomInput {
+    /// The sale's id.
+    pub sale: String,
+    /// The sale's name for people.
+    pub title: String,
+    /// Where the shopper side answers, without a slash at the end: `/api/v1/queue`.
+    pub api_prefix: String,
+    /// Where a shopper goes who opened the room by its own address: a path of the shop.
+    pub entry_url: String,
+    /// Where the sale stands.
+    pub phase: Phase,
+    /// When joining opens.
+    pub joins_open_at: Option<u64>,
+    /// When calling begins.
+    pub opens_at: Option<u64>,
+    /// When the draw takes those who have joined; `None` for a sale without a draw.
+    pub draw_closes_at: Option<u64>,
+    /// Why it is paused.
+    pub paused_reason: Option<Reason>,
+    /// Nothing is free, and some of what is held may come back: nobody is called for now.
+    pub all_held: bool,
+}
+
+/// An expected wait, as a range in seconds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Eta {
+    /// A quarter of those in this position wait less.
+    pub low_s: u64,
+    /// A quarter wait longer.
+    pub high_s: u64,
+}
+
+/// How one visitor stands in the sale.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// Has no ticket.
+    Outside,
+    /// Has a ticket that has not been called.
+    Waiting {
+        /// The place, counted from 0; `None` before the draw.
+        place: Option<u64>,
+        /// All places below this have been called.
+        serving: u64,
+        /// The expected wait, where it is known.
+        eta: Option<Eta>,
+    },
+    /// Has been called.
+    Called {
+        /// Seconds left to claim, where a limit is set.
+        left_s: Option<u64>,
+    },
+    /// Has claimed, and the lease runs.
+    Admitted,
+    /// Did not claim in time and will be called once more.
+    Recall,
+    /// Did not claim in time, or the lease is over.
+    Lapsed,
+    /// Gave the place up.
+    Left,
+}
+
+/// What the page says. The script decides by the same table (`stateOf` in `room/state.mjs`), and
+/// `room/testdata/states.json` holds both to it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum State {
+    Scheduled,
+    Joining,
+    PreQueue,
+    InDraw,
+    Drawing,
+    Waiting,
+    Paused,
+    Called,
+    Admitted,
+    Recall,
+    Lapsed,
+    Left,
+    SoldOut,
+    Closed,
+}
+
+impl State {
+    pub(super) fn of(phase: Phase, draw: bool, standing: &Standing) -> Self {
+        match (phase, standing) {
+            (_, Standing::Admitted) => Self::Admitted,
+            (Phase::SoldOut, _) => Self::SoldOut,
+            (Phase::Closed, _) => Self::Closed,
+            (_, Standing::Called { .. }) => Self::Called,
+            (_, Standing::Recall) => Self::Recall,
+            (_, Standing::Lapsed) => Self::Lapsed,
+            (_, Standing::Left) => Self::Left,
+            (Phase::Scheduled, Standing::Outside) => Self::Scheduled,
+            (_, Standing::Outside) => Self::Joining,
+            (Phase::Scheduled | Phase::PreQueue, Standing::Waiting { .. }) if draw => Self::InDraw,
+            (Phase::Scheduled | Phase::PreQueue, Standing::Waiting { .. }) => Self::PreQueue,
+            (Phase::Drawing, Standing::Waiting { .. }) => Self::Drawing,
+            (Phase::Open, Standing::Waiting { .. }) => Self::Waiting,
+            (Phase::Paused, Standing::Waiting { .. }) => Self::Paused,
+        }
+    }
+
+    /// The state's name in the texts and in the page's `data-state`.
+    pub(super) const fn key(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Joining => "joining",
+            Self::PreQueue => "pre_queue",
+            Self::InDraw => "in_draw",
+            Self::Drawing => "drawing",
+            Self::Waiting => "waiting",
+            Self::Paused => "paused",
+            Self::Called => "called",
+            Self::Admitted => "admitted",
+            Self::Recall => "recall",
+            Self::Lapsed => "lapsed",
+            Self::Left => "left",
+            Self::SoldOut => "sold_out",
+            Self::Closed => "closed",
+        }
+    }
+
+    /// Whether joining again at the back is offered.
+    pub(super) const fn may_rejoin(self) -> bool {
+        matches!(self, Self::Lapsed | Self::Left)
+    }
+
+    /// Whether there is a place to give up.
+    pub(super) const fn may_leave(self) -> bool {
+        matches!(
+            self,
+            Self::PreQueue | Self::InDraw | Self::Drawing | Self::Waiting | Self::Paused | Self::Recall
+        )
+    }
+
+    /// Seconds after which the page looks again by itself where no script runs. Slow on purpose: each look is a whole
+    /// page, and a refresh takes a screen reader back to the top.
+    pub(super) const fn refresh_s(self) -> u64 {
+        match self {
+            Self::Called | Self::Admitted | Self::Recall | Self::Drawing => 15,
+            Self::Waiting | Self::Paused | Self::PreQueue | Self::InDraw | Self::Scheduled => 30,
+            Self::Joining | Self::SoldOut => 60,
+            Self::Lapsed | Self::Left | Self::Closed => 300,
+        }
+    }
+}

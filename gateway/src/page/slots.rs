@@ -1,0 +1,213 @@
+//! What stands in each slot of the template.
+
+use super::Words;
+use super::assets::Assets;
+use super::input::{RoomInput, Standing, State};
+use super::template::Value;
+use super::texts::{Language, StateText, fill, rfc3339, utc_words};
+
+macro_rules! slots {
+    ($($name:literal => $slot:ident),+ $(,)?) => {
+        /// A slot of `room/template.html`.
+        #[derive(Clone, Copy, Debug)]
+        pub(super) enum Slot { $($slot),+ }
+
+        impl Slot {
+            /// The slot of this name.
+            pub(super) fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$slot),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+slots! {
+    "lang" => Lang, "asset.css" => Css, "asset.js" => Js, "api" => Api, "draw" => Draw, "texts" => Texts,
+    "sale" => Sale, "sale.title" => SaleTitle, "entry" => Entry, "return" => Return,
+    "state" => State, "state.title" => Title, "state.headline" => Headline, "state.detail" => Detail,
+    "reason" => Reason, "hide.reason" => HideReason, "label.reason" => LabelReason,
+    "when.label" => WhenLabel, "when.iso" => WhenIso, "when.words" => WhenWords, "hide.when" => HideWhen,
+    "place" => Place, "hide.place" => HidePlace, "label.place" => LabelPlace,
+    "ahead" => Ahead, "eta" => Eta, "hide.ahead" => HideAhead, "label.ahead" => LabelAhead, "label.eta" => LabelEta,
+    "progress.max" => ProgressMax, "progress.value" => ProgressValue, "hide.progress" => HideProgress,
+    "label.progress" => LabelProgress,
+    "note" => Note, "hide.note" => HideNote, "refresh" => Refresh, "refresh_s" => RefreshSeconds,
+    "button.join" => Join, "hide.join" => HideJoin, "button.claim" => Claim, "hide.claim" => HideClaim,
+    "button.rejoin" => Rejoin, "hide.rejoin" => HideRejoin, "button.retry" => Retry,
+    "button.leave_summary" => LeaveSummary, "button.leave_detail" => LeaveDetail, "button.leave" => Leave,
+    "hide.leave" => HideLeave,
+    "check.summary" => CheckSummary, "check.arrival" => CheckArrival, "check.size" => CheckSize,
+    "check.own" => CheckOwn, "check.server" => CheckServer, "check.seed" => CheckSeed,
+    "check.document" => CheckDocument,
+}
+
+/// Everything one rendering shows.
+pub(super) struct Page<'a> {
+    input: &'a RoomInput,
+    state: State,
+    text: &'a StateText,
+    words: &'a Words,
+    return_to: &'a str,
+    language: Language,
+    css: String,
+    js: String,
+    draw: String,
+    refresh_s: String,
+    refresh: String,
+    /// Which moment the state waits for, with its label.
+    when: Option<(&'a str, String, String)>,
+    figures: Option<Figures>,
+    note: Option<String>,
+}
+
+struct Figures {
+    place: String,
+    /// What is ahead and how long it takes: only while the queue has begun to move.
+    ahead: Option<(String, String)>,
+    progress: Option<(String, String)>,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn new(
+        input: &'a RoomInput,
+        standing: &Standing,
+        state: State,
+        return_to: &'a str,
+        language: Language,
+        words: &'a Words,
+        assets: &Assets,
+    ) -> Self {
+        let texts = &words.texts;
+        let api = &input.api_prefix;
+        let refresh_s = state.refresh_s().to_string();
+        let when = match state {
+            State::Scheduled => input.joins_open_at.map(|at| (&texts.label.joins_open, at)),
+            State::InDraw => input.draw_closes_at.map(|at| (&texts.label.draw, at)),
+            State::PreQueue => input.opens_at.map(|at| (&texts.label.opens, at)),
+            _ => None,
+        };
+        Self {
+            input,
+            state,
+            text: texts.state.get(state),
+            words,
+            return_to,
+            language,
+            css: format!("{api}/assets/{}", assets.style.name),
+            js: format!("{api}/assets/{}", assets.script.name),
+            draw: format!("{api}/sales/{}/draw", input.sale),
+            refresh: fill(&texts.note.refresh, &[("seconds", &refresh_s)]),
+            refresh_s,
+            when: when.map(|(label, at)| (label.as_str(), rfc3339(at), utc_words(at))),
+            figures: Figures::new(standing, state, words),
+            note: note(input, standing, state, words),
+        }
+    }
+
+    pub(super) fn value(&self, slot: Slot) -> Value<'_> {
+        use Value::{Hidden, Text};
+        let texts = &self.words.texts;
+        let figures = self.figures.as_ref();
+        let ahead = figures.and_then(|f| f.ahead.as_ref());
+        let progress = figures.and_then(|f| f.progress.as_ref());
+        match slot {
+            Slot::Lang => Text(self.language.tag()),
+            Slot::Css => Text(&self.css),
+            Slot::Js => Text(&self.js),
+            Slot::Api => Text(&self.input.api_prefix),
+            Slot::Draw => Text(&self.draw),
+            Slot::Texts => Text(&self.words.json),
+            Slot::Sale => Text(&self.input.sale),
+            Slot::SaleTitle => Text(&self.input.title),
+            Slot::Entry => Text(&self.input.entry_url),
+            Slot::Return => Text(self.return_to),
+            Slot::State => Text(self.state.key()),
+            Slot::Title => Text(&self.text.title),
+            Slot::Headline => Text(&self.text.headline),
+            Slot::Detail => Text(&self.text.detail),
+            Slot::Reason => Text(self.reason().unwrap_or("")),
+            Slot::HideReason => Hidden(self.reason().is_none()),
+            Slot::LabelReason => Text(&texts.label.reason),
+            Slot::WhenLabel => Text(self.when.as_ref().map_or("", |(label, _, _)| label)),
+            Slot::WhenIso => Text(self.when.as_ref().map_or("", |(_, iso, _)| iso)),
+            Slot::WhenWords => Text(self.when.as_ref().map_or("", |(_, _, words)| words)),
+            Slot::HideWhen => Hidden(self.when.is_none()),
+            Slot::Place => Text(figures.map_or("", |f| &f.place)),
+            Slot::HidePlace => Hidden(figures.is_none()),
+            Slot::LabelPlace => Text(&texts.label.place),
+            Slot::Ahead => Text(ahead.map_or("", |(ahead, _)| ahead)),
+            Slot::Eta => Text(ahead.map_or("", |(_, eta)| eta)),
+            Slot::HideAhead => Hidden(ahead.is_none()),
+            Slot::LabelAhead => Text(&texts.label.ahead),
+            Slot::LabelEta => Text(&texts.label.eta),
+            Slot::ProgressMax => Text(progress.map_or("1", |(max, _)| max)),
+            Slot::ProgressValue => Text(progress.map_or("0", |(_, value)| value)),
+            Slot::HideProgress => Hidden(progress.is_none()),
+            Slot::LabelProgress => Text(&texts.label.progress),
+            Slot::Note => Text(self.note.as_deref().unwrap_or("")),
+            Slot::HideNote => Hidden(self.note.is_none()),
+            Slot::Refresh => Text(&self.refresh),
+            Slot::RefreshSeconds => Text(&self.refresh_s),
+            Slot::Join => Text(&texts.button.join),
+            Slot::HideJoin => Hidden(self.state != State::Joining),
+            Slot::Claim => Text(&texts.button.claim),
+            Slot::HideClaim => Hidden(!matches!(self.state, State::Called | State::Admitted | State::Recall)),
+            Slot::Rejoin => Text(&texts.button.rejoin),
+            Slot::HideRejoin => Hidden(!self.state.may_rejoin()),
+            Slot::Retry => Text(&texts.button.retry),
+            Slot::LeaveSummary => Text(&texts.button.leave_summary),
+            Slot::LeaveDetail => Text(&texts.button.leave_detail),
+            Slot::Leave => Text(&texts.button.leave),
+            Slot::HideLeave => Hidden(!self.state.may_leave()),
+            Slot::CheckSummary => Text(&texts.check.summary),
+            Slot::CheckArrival => Text(&texts.check.arrival),
+            Slot::CheckSize => Text(&texts.check.size),
+            Slot::CheckOwn => Text(&texts.check.own),
+            Slot::CheckServer => Text(&texts.check.server),
+            Slot::CheckSeed => Text(&texts.check.seed),
+            Slot::CheckDocument => Text(&texts.check.document),
+        }
+    }
+
+    /// The operator's reason, while the sale is paused and whatever the visitor's own state is.
+    fn reason(&self) -> Option<&'a str> {
+        let reason =
+            self.input.paused_reason.as_ref().filter(|_| self.input.phase == super::Phase::Paused)?;
+        Some(reason.in_language(self.language)).filter(|text| !text.is_empty())
+    }
+}
+
+impl Figures {
+    fn new(standing: &Standing, state: State, words: &Words) -> Option<Self> {
+        let Standing::Waiting { place: Some(place), serving, eta } = *standing else {
+            return None;
+        };
+        let moving = matches!(state, State::Waiting | State::Paused);
+        if !moving && state != State::PreQueue {
+            return None;
+        }
+        let texts = &words.texts;
+        Some(Self {
+            place: texts.number(place.saturating_add(1)),
+            ahead: moving.then(|| (texts.number(place.saturating_sub(serving)), texts.wait(eta))),
+            progress: (moving && place > 0).then(|| (place.to_string(), serving.min(place).to_string())),
+        })
+    }
+}
+
+fn note(input: &RoomInput, standing: &Standing, state: State, words: &Words) -> Option<String> {
+    let texts = &words.texts;
+    match (state, standing) {
+        (State::Called, Standing::Called { left_s: Some(left_s) }) => {
+            // Rounded down: better early than sorry.
+            let left =
+                if *left_s < 120 { texts.eta.under_two_minutes.clone() } else { texts.duration(left_s / 60) };
+            Some(fill(&texts.note.within, &[("time", &left)]))
+        }
+        (State::Waiting, _) if input.all_held => Some(texts.note.held.clone()),
+        _ => None,
+    }
+}
