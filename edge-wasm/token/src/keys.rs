@@ -1,0 +1,300 @@
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use base64ct::{Base64UrlUnpadded, Encoding};
+use ed25519_dalek::{Signature, VerifyingKey};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::claims::{AdmissionClaims, Authentic, TicketClaims, is_plain};
+use crate::json::{self, JsonError, Object, Value, Writer};
+use crate::jws::{self, Kind, SIGNATURE_BYTES};
+use crate::refusal::Refusal;
+
+/// How many keys a set may hold: rotation needs two or three.
+pub const MAX_KEYS: usize = 32;
+
+/// Why a JWK is not taken as one of our keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum KeyError {
+    /// The text is not strict JSON.
+    #[error("the key is not JSON: {0}")]
+    Json(#[from] JsonError),
+    /// Not a JSON object.
+    #[error("a key is not a JSON object")]
+    NotAnObject,
+    /// `kty` is not `OKP` or `crv` is not `Ed25519`.
+    #[error("a key is not an Ed25519 key (kty OKP, crv Ed25519)")]
+    OtherKind,
+    /// `use` or `alg` says that the key is for something else.
+    #[error("a key's use or alg is not Ed25519 signing")]
+    OtherUse,
+    /// `kid` is not a string of 1 to 255 bytes without control characters.
+    #[error("a key's kid is not a plain string")]
+    KidInvalid,
+    /// `x` is not 32 bytes of canonical base64url, not a canonical point, or a point of small or mixed order.
+    #[error("a key's x is not a sound Ed25519 public key")]
+    PointInvalid,
+    /// A public key set holds a private key: whoever published it must replace the key.
+    #[error("a private key (member d) stands where only public keys belong")]
+    PrivateMember,
+}
+
+/// Why a text is not taken as a key set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum KeySetError {
+    /// The text is not strict JSON.
+    #[error("the key set is not JSON: {0}")]
+    Json(#[from] JsonError),
+    /// Not an object with an array `keys`.
+    #[error("the key set is not an object with an array `keys`")]
+    NotAKeySet,
+    /// One of the keys is refused; the others are not used either.
+    #[error("key {index} of the set: {reason}")]
+    Key {
+        /// Which, from 0.
+        index: usize,
+        /// Why.
+        reason: KeyError,
+    },
+    /// Two keys have the same `kid`.
+    #[error("two keys of the set have the same kid")]
+    KidRepeated,
+    /// No key at all: nothing could ever verify.
+    #[error("the key set is empty")]
+    Empty,
+    /// More than [`MAX_KEYS`].
+    #[error("the key set holds more than {MAX_KEYS} keys")]
+    TooMany,
+}
+
+/// A public Ed25519 key with its name, its point decompressed once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey {
+    kid: String,
+    key: VerifyingKey,
+}
+
+impl PublicKey {
+    /// Reads one public JWK (RFC 7517, RFC 8037). Without `kid`, the key is named by its thumbprint (RFC 7638).
+    ///
+    /// # Errors
+    /// Anything but a sound public Ed25519 key for signatures.
+    pub fn from_jwk(jwk: &[u8]) -> Result<Self, KeyError> {
+        let jwk = json::parse(jwk)?;
+        Self::from_value(&jwk)
+    }
+
+    fn from_value(jwk: &Value<'_>) -> Result<Self, KeyError> {
+        let jwk = jwk.as_object().ok_or(KeyError::NotAnObject)?;
+        if jwk.get("d").is_some() {
+            return Err(KeyError::PrivateMember);
+        }
+        Self::from_members(jwk)
+    }
+
+    pub(crate) fn from_members(jwk: &Object<'_>) -> Result<Self, KeyError> {
+        let member = |name| jwk.get(name).and_then(Value::as_str);
+        if member("kty") != Some("OKP") || member("crv") != Some("Ed25519") {
+            return Err(KeyError::OtherKind);
+        }
+        if jwk.get("use").is_some_and(|usage| usage.as_str() != Some("sig"))
+            || jwk.get("alg").is_some_and(|alg| !matches!(alg.as_str(), Some("EdDSA" | "Ed25519")))
+        {
+            return Err(KeyError::OtherUse);
+        }
+        let key = member("x").and_then(bytes32).and_then(|x| sound(&x)).ok_or(KeyError::PointInvalid)?;
+        let kid = match jwk.get("kid") {
+            None => thumbprint(&key),
+            Some(kid) => kid.as_str().filter(|kid| is_plain(kid)).ok_or(KeyError::KidInvalid)?.into(),
+        };
+        Ok(Self { kid, key })
+    }
+
+    #[cfg(feature = "issue")]
+    pub(crate) const fn new(kid: String, key: VerifyingKey) -> Self {
+        Self { kid, key }
+    }
+
+    #[cfg(feature = "issue")]
+    pub(crate) fn is(&self, key: &VerifyingKey) -> bool {
+        self.key == *key
+    }
+
+    /// The key's name in token headers.
+    #[must_use]
+    pub fn kid(&self) -> &str {
+        &self.kid
+    }
+
+    /// The JWK thumbprint (RFC 7638, RFC 8037 appendix A.3): SHA-256 in base64url.
+    #[must_use]
+    pub fn thumbprint(&self) -> String {
+        thumbprint(&self.key)
+    }
+
+    /// The key as JWK: `kty`, `crv`, `x`, `kid`, `use`. No `alg`, on whose spelling verifiers disagree.
+    #[must_use]
+    pub fn to_jwk(&self) -> String {
+        let mut writer = Writer::new();
+        self.write(&mut writer);
+        writer.finish()
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        writer.begin_object();
+        self.write_members(writer);
+        writer.end_object();
+    }
+
+    pub(crate) fn write_members(&self, writer: &mut Writer) {
+        let x = encoded(self.key.as_bytes());
+        let members = [
+            ("kty", "OKP"),
+            ("crv", "Ed25519"),
+            ("x", x.as_str()),
+            ("kid", self.kid.as_str()),
+            ("use", "sig"),
+        ];
+        for (name, value) in members {
+            writer.name(name);
+            writer.text(value);
+        }
+    }
+
+    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool {
+        self.key.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
+    }
+}
+
+/// The keys whose tokens are taken. Tickets and admission tokens are signed by different keys, so each has a set.
+///
+/// Several keys verify at once: a new key is published before it signs, and an old one stays until its last token
+/// has expired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySet {
+    keys: Vec<PublicKey>,
+}
+
+impl KeySet {
+    /// A set of the given keys.
+    ///
+    /// # Errors
+    /// No key, too many, or two of one name.
+    pub fn new(keys: impl IntoIterator<Item = PublicKey>) -> Result<Self, KeySetError> {
+        let keys: Vec<PublicKey> = keys.into_iter().take(MAX_KEYS + 1).collect();
+        if keys.is_empty() {
+            return Err(KeySetError::Empty);
+        }
+        if keys.len() > MAX_KEYS {
+            return Err(KeySetError::TooMany);
+        }
+        for (index, key) in keys.iter().enumerate() {
+            if keys.iter().skip(index + 1).any(|other| other.kid == key.kid) {
+                return Err(KeySetError::KidRepeated);
+            }
+        }
+        Ok(Self { keys })
+    }
+
+    /// Reads a JWK Set (RFC 7517, section 5). Members it does not know are ignored; a key it does not know is not.
+    ///
+    /// # Errors
+    /// The text is not a set of sound public Ed25519 keys with different names.
+    pub fn from_jwks(jwks: &[u8]) -> Result<Self, KeySetError> {
+        let set = json::parse(jwks)?;
+        let keys = set
+            .as_object()
+            .and_then(|set| set.get("keys"))
+            .and_then(Value::as_array)
+            .ok_or(KeySetError::NotAKeySet)?;
+        if keys.len() > MAX_KEYS {
+            return Err(KeySetError::TooMany);
+        }
+        let keys = keys
+            .iter()
+            .enumerate()
+            .map(|(index, key)| {
+                PublicKey::from_value(key).map_err(|reason| KeySetError::Key { index, reason })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        Self::new(keys)
+    }
+
+    /// The set as JWK Set, as served at `/.well-known/jwks.json`.
+    #[must_use]
+    pub fn to_jwks(&self) -> String {
+        let mut writer = Writer::new();
+        writer.begin_object();
+        writer.name("keys");
+        writer.begin_array();
+        for key in &self.keys {
+            key.write(&mut writer);
+        }
+        writer.end_array();
+        writer.end_object();
+        writer.finish()
+    }
+
+    /// The keys, in the order given.
+    #[must_use]
+    pub fn keys(&self) -> &[PublicKey] {
+        &self.keys
+    }
+
+    pub(crate) fn get(&self, kid: &str) -> Option<&PublicKey> {
+        self.keys.iter().find(|key| key.kid == kid)
+    }
+
+    /// Checks form, key and signature of an admission token.
+    ///
+    /// # Errors
+    /// The token is not an authentic admission token of one of these keys.
+    pub fn admission(&self, token: &str) -> Result<Authentic<AdmissionClaims>, Refusal> {
+        let payload = jws::open(token, Kind::Admission, self)?;
+        AdmissionClaims::parse(&payload).map(Authentic::new)
+    }
+
+    /// Checks form, key and signature of a ticket.
+    ///
+    /// # Errors
+    /// The token is not an authentic ticket of one of these keys.
+    pub fn ticket(&self, token: &str) -> Result<Authentic<TicketClaims>, Refusal> {
+        let payload = jws::open(token, Kind::Ticket, self)?;
+        TicketClaims::parse(&payload).map(Authentic::new)
+    }
+
+    /// Checks a signed document, such as a draw's manifest; answers its payload.
+    ///
+    /// # Errors
+    /// The text is not an authentic document of one of these keys.
+    pub fn document(&self, jws: &str) -> Result<Vec<u8>, Refusal> {
+        jws::open(jws, Kind::Document, self)
+    }
+}
+
+/// A point every signature of which `verify_strict` judges without ambiguity: canonically written and of prime order.
+fn sound(x: &[u8; 32]) -> Option<VerifyingKey> {
+    let key = VerifyingKey::from_bytes(x).ok()?;
+    let point = key.to_edwards();
+    let canonical = point.compress().to_bytes() == *x;
+    (canonical && !key.is_weak() && point.is_torsion_free()).then_some(key)
+}
+
+pub(crate) fn bytes32(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let decoded = Base64UrlUnpadded::decode(text, &mut bytes).ok()?;
+    (decoded.len() == 32).then_some(bytes)
+}
+
+pub(crate) fn encoded(bytes: &[u8; 32]) -> String {
+    Base64UrlUnpadded::encode_string(bytes)
+}
+
+pub(crate) fn thumbprint(key: &VerifyingKey) -> String {
+    let mut hash = Sha256::new();
+    hash.update(r#"{"crv":"Ed25519","kty":"OKP","x":""#);
+    hash.update(encoded(key.as_bytes()));
+    hash.update(r#""}"#);
+    encoded(&hash.finalize().into())
+}
