@@ -1,0 +1,307 @@
+//! What an operator says about a sale, checked as a whole before anything uses it.
+
+use std::fmt;
+use std::ops::Deref;
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::{SaleId, UnixMillis};
+
+/// Longest span that any setting may name: 30 days, in milliseconds.
+const LONGEST_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
+
+/// A sale as it is written down, before it is checked. Unknown members are refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawDefinition {
+    /// Names the sale.
+    pub id: SaleId,
+    /// What visitors read.
+    #[serde(default)]
+    pub title: String,
+    /// When joining opens; none: from the start.
+    #[serde(default)]
+    pub joins_open_at: Option<UnixMillis>,
+    /// When calling begins; none: when the operator opens, or from the start for an always-on sale.
+    #[serde(default)]
+    pub opens_at: Option<UnixMillis>,
+    /// When the sale ends by itself; none: when the operator closes it.
+    #[serde(default)]
+    pub closes_at: Option<UnixMillis>,
+    /// Shuffles those who came early; none: strictly by arrival.
+    #[serde(default)]
+    pub draw: Option<DrawDefinition>,
+    /// How fast visitors are called.
+    #[serde(default)]
+    pub pace: Pace,
+    /// Most visitors admitted or called at any instant.
+    pub max_active: u32,
+    /// Time a called visitor has to claim.
+    #[serde(default = "defaults::claim_window_ms")]
+    pub claim_window_ms: u64,
+    /// Time after a lapse in which a visitor can be recalled, once.
+    #[serde(default = "defaults::recall_grace_ms")]
+    pub recall_grace_ms: u64,
+    /// Life of an admission.
+    #[serde(default = "defaults::lease_ms")]
+    pub lease_ms: u64,
+    /// Visitors admitted or called for every 100 units that are left.
+    #[serde(default = "defaults::overcommit_percent")]
+    pub overcommit_percent: u32,
+    /// Calls more visitors where measured no-shows leave room; caps hold all the same.
+    #[serde(default)]
+    pub compensate_no_shows: bool,
+    /// Where an admitted visitor starts, as a path; none: where they wanted to go.
+    #[serde(default)]
+    pub entry_url: Option<String>,
+    /// What the sale guards. Checked by the gateway, which alone knows about requests.
+    #[serde(default)]
+    pub protect: Protect,
+}
+
+/// The requests a sale guards, as the operator wrote them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Protect {
+    /// Paths that need an admission.
+    #[serde(default)]
+    pub routes: Vec<String>,
+    /// Paths and extensions under them that never do.
+    #[serde(default)]
+    pub bypass: Vec<String>,
+    /// Hosts the routes belong to; empty: every host.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// HTTP status of the waiting page.
+    #[serde(default = "defaults::page_status")]
+    pub page_status: u16,
+}
+
+impl Default for Protect {
+    fn default() -> Self {
+        Self {
+            routes: Vec::new(),
+            bypass: Vec::new(),
+            hosts: Vec::new(),
+            page_status: defaults::page_status(),
+        }
+    }
+}
+
+/// The draw of a sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrawDefinition {
+    /// Arrivals before this time are shuffled; later ones follow by arrival.
+    pub closes_at: UnixMillis,
+}
+
+/// How fast visitors are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Pace {
+    /// So many at once, then again after a while.
+    Batch {
+        /// Visitors in a batch.
+        admit: u32,
+        /// Time between batches.
+        every_ms: u64,
+    },
+    /// An even stream.
+    Smooth {
+        /// Visitors in `per_ms`.
+        admit: u32,
+        /// The time in which `admit` are called.
+        per_ms: u64,
+        /// Most that may be called at once after a quiet spell.
+        burst: u32,
+    },
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self::Batch { admit: 500, every_ms: 5_000 }
+    }
+}
+
+mod defaults {
+    pub(super) const fn claim_window_ms() -> u64 {
+        120_000
+    }
+    pub(super) const fn recall_grace_ms() -> u64 {
+        300_000
+    }
+    pub(super) const fn lease_ms() -> u64 {
+        600_000
+    }
+    pub(super) const fn overcommit_percent() -> u32 {
+        100
+    }
+    pub(super) const fn page_status() -> u16 {
+        200
+    }
+}
+
+/// A definition whose members have been checked, alone and against each other. Reads like [`RawDefinition`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "RawDefinition", into = "RawDefinition")]
+pub struct SaleDefinition(RawDefinition);
+
+impl Deref for SaleDefinition {
+    type Target = RawDefinition;
+
+    fn deref(&self) -> &RawDefinition {
+        &self.0
+    }
+}
+
+impl From<SaleDefinition> for RawDefinition {
+    fn from(definition: SaleDefinition) -> Self {
+        definition.0
+    }
+}
+
+impl TryFrom<RawDefinition> for SaleDefinition {
+    type Error = DefinitionErrors;
+
+    fn try_from(raw: RawDefinition) -> Result<Self, DefinitionErrors> {
+        raw.check()
+    }
+}
+
+impl SaleDefinition {
+    /// A sale without opening time, joining time or draw is open as long as it exists.
+    pub fn is_always_on(&self) -> bool {
+        self.opens_at.is_none() && self.joins_open_at.is_none() && self.draw.is_none()
+    }
+}
+
+/// One member of a definition and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FieldError {
+    /// The member, dotted: `pace.admit`.
+    pub field: &'static str,
+    /// What it must be.
+    pub message: String,
+}
+
+/// Everything that is wrong with a definition; never empty.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct DefinitionErrors(pub Vec<FieldError>);
+
+impl fmt::Display for DefinitionErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{}: {}", error.field, error.message)?;
+        }
+        Ok(())
+    }
+}
+
+impl RawDefinition {
+    /// A definition with the default of every member that has one.
+    pub fn new(id: SaleId, max_active: u32) -> Self {
+        Self {
+            id,
+            title: String::new(),
+            joins_open_at: None,
+            opens_at: None,
+            closes_at: None,
+            draw: None,
+            pace: Pace::default(),
+            max_active,
+            claim_window_ms: defaults::claim_window_ms(),
+            recall_grace_ms: defaults::recall_grace_ms(),
+            lease_ms: defaults::lease_ms(),
+            overcommit_percent: defaults::overcommit_percent(),
+            compensate_no_shows: false,
+            entry_url: None,
+            protect: Protect::default(),
+        }
+    }
+
+    /// Checks the members, alone and against each other.
+    ///
+    /// # Errors
+    /// Every fault there is, each with the member it belongs to.
+    pub fn check(self) -> Result<SaleDefinition, DefinitionErrors> {
+        let mut faults = Faults(Vec::new());
+        faults.unless(self.title.chars().count() <= 200, "title", "at most 200 characters");
+        faults.unless(!self.title.chars().any(char::is_control), "title", "no control characters");
+        self.check_times(&mut faults);
+        self.check_pace(&mut faults);
+        faults.unless(self.max_active >= 1, "max_active", "at least 1");
+        faults.span("claim_window_ms", self.claim_window_ms, 1_000);
+        faults.span("recall_grace_ms", self.recall_grace_ms, 0);
+        faults.span("lease_ms", self.lease_ms, 1_000);
+        faults.unless((100..=1_000).contains(&self.overcommit_percent), "overcommit_percent", "100 to 1000");
+        if let Some(url) = &self.entry_url {
+            // A second slash would make it the address of another host.
+            let local = url.starts_with('/') && !url.starts_with("//") && !url.starts_with("/\\");
+            let plain = url.len() <= 2_048 && url.bytes().all(|byte| byte.is_ascii_graphic());
+            faults.unless(
+                local && plain,
+                "entry_url",
+                "a path on the shop's own host, in ASCII, at most 2048 bytes",
+            );
+        }
+        if faults.0.is_empty() { Ok(SaleDefinition(self)) } else { Err(DefinitionErrors(faults.0)) }
+    }
+
+    fn check_times(&self, faults: &mut Faults) {
+        let draw = self.draw.map(|draw| draw.closes_at);
+        let after = |early: Option<UnixMillis>, late: Option<UnixMillis>| match (early, late) {
+            (Some(early), Some(late)) => early <= late,
+            _ => true,
+        };
+        faults.unless(after(self.joins_open_at, draw), "draw.closes_at", "not before joins_open_at");
+        faults.unless(after(self.joins_open_at, self.opens_at), "opens_at", "not before joins_open_at");
+        faults.unless(after(draw, self.opens_at), "opens_at", "not before draw.closes_at");
+        if let Some(closes_at) = self.closes_at {
+            for earlier in [self.joins_open_at, draw, self.opens_at].into_iter().flatten() {
+                if earlier >= closes_at {
+                    faults.add("closes_at", "after joins_open_at, draw.closes_at and opens_at");
+                    break;
+                }
+            }
+        }
+    }
+
+    fn check_pace(&self, faults: &mut Faults) {
+        match self.pace {
+            Pace::Batch { admit, every_ms } => {
+                faults.unless(admit >= 1, "pace.admit", "at least 1");
+                faults.span("pace.every_ms", every_ms, 100);
+            }
+            Pace::Smooth { admit, per_ms, burst } => {
+                faults.unless(admit >= 1, "pace.admit", "at least 1");
+                faults.span("pace.per_ms", per_ms, 1);
+                faults.unless(burst >= 1, "pace.burst", "at least 1");
+            }
+        }
+    }
+}
+
+struct Faults(Vec<FieldError>);
+
+impl Faults {
+    fn add(&mut self, field: &'static str, message: &str) {
+        self.0.push(FieldError { field, message: message.to_owned() });
+    }
+
+    fn unless(&mut self, good: bool, field: &'static str, message: &str) {
+        if !good {
+            self.add(field, message);
+        }
+    }
+
+    fn span(&mut self, field: &'static str, value: u64, least: u64) {
+        if !(least..=LONGEST_MS).contains(&value) {
+            self.add(field, &format!("{least} to {LONGEST_MS} milliseconds"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

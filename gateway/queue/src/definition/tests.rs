@@ -1,0 +1,69 @@
+use super::*;
+
+fn raw() -> RawDefinition {
+    RawDefinition::new("drop".parse().unwrap(), 200)
+}
+
+#[test]
+fn every_fault_is_reported_at_once_with_its_member() {
+    let mut bad = raw();
+    bad.title = "x".repeat(201);
+    bad.joins_open_at = Some(UnixMillis(300));
+    bad.draw = Some(DrawDefinition { closes_at: UnixMillis(200) });
+    bad.opens_at = Some(UnixMillis(100));
+    bad.closes_at = Some(UnixMillis(100));
+    bad.pace = Pace::Smooth { admit: 0, per_ms: 0, burst: 0 };
+    bad.max_active = 0;
+    bad.claim_window_ms = 0;
+    bad.recall_grace_ms = u64::MAX;
+    bad.lease_ms = u64::MAX;
+    bad.overcommit_percent = 99;
+    bad.entry_url = Some("//elsewhere.example/".to_owned());
+    let fields: Vec<_> = bad.check().unwrap_err().0.into_iter().map(|fault| fault.field).collect();
+    assert_eq!(
+        fields,
+        [
+            "title",
+            "draw.closes_at",
+            "opens_at",
+            "opens_at",
+            "closes_at",
+            "pace.admit",
+            "pace.per_ms",
+            "pace.burst",
+            "max_active",
+            "claim_window_ms",
+            "recall_grace_ms",
+            "lease_ms",
+            "overcommit_percent",
+            "entry_url",
+        ]
+    );
+}
+
+#[test]
+fn a_definition_that_is_read_back_is_the_same() {
+    let mut full = raw();
+    full.draw = Some(DrawDefinition { closes_at: UnixMillis(5) });
+    full.opens_at = Some(UnixMillis(5));
+    full.pace = Pace::Smooth { admit: 3, per_ms: 1_000, burst: 2 };
+    let full = full.check().unwrap();
+    let text = serde_json::to_string(&full).unwrap();
+    assert_eq!(serde_json::from_str::<SaleDefinition>(&text).unwrap(), full);
+}
+
+#[test]
+fn unknown_members_and_wrong_values_are_refused_on_reading() {
+    assert!(serde_json::from_str::<SaleDefinition>(r#"{"id":"drop","max_active":1}"#).is_ok());
+    assert!(serde_json::from_str::<SaleDefinition>(r#"{"id":"drop","max_active":1,"max_activ":2}"#).is_err());
+    let fault = serde_json::from_str::<SaleDefinition>(r#"{"id":"drop","max_active":0}"#).unwrap_err();
+    assert!(fault.to_string().contains("max_active: at least 1"), "{fault}");
+}
+
+#[test]
+fn only_a_sale_without_times_and_draw_is_always_on() {
+    assert!(raw().check().unwrap().is_always_on());
+    let mut drawn = raw();
+    drawn.draw = Some(DrawDefinition { closes_at: UnixMillis(5) });
+    assert!(!drawn.check().unwrap().is_always_on());
+}

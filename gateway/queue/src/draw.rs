@@ -1,0 +1,1 @@
+//! The draw: the shuffle of the arrivals that came before its closing time.

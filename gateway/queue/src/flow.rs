@@ -1,0 +1,1 @@
+//! Measured flow, and what it says about waiting times.

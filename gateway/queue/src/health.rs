@@ -1,0 +1,1 @@
+//! The adaptive limit that follows the shop's measured health.

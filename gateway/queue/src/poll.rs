@@ -1,0 +1,1 @@
+//! How long a waiting client may rest before it asks again.
