@@ -9,6 +9,7 @@
 #   scripts/setup.sh fuzz    what fuzzing needs
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/env.sh
 
 # Used when the tool is absent; whatever version is already installed is taken as it is.
 NEXTEST_VERSION=0.9.143

@@ -1,0 +1,135 @@
+//! Real processes: started, watched, killed by their id, and never left behind.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::net::TcpStream;
+
+use crate::wait::PATIENCE;
+
+/// How much of a log is printed when a test fails.
+const LOG_TAIL: usize = 16_000;
+
+/// The path of one of this workspace's binaries, in the target folder that the running test was built into.
+///
+/// # Panics
+/// When it has not been built.
+pub fn binary(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("the path of this test");
+    let path = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST").join(name);
+    assert!(path.exists(), "{} is not built; `make bins` builds it", path.display());
+    path
+}
+
+/// A running process. Killed when dropped; then, if the test is failing, the end of its log is printed.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `program` with no standard input. What it writes goes to `folder/NAME.log`, after what an earlier
+    /// process of that name wrote there.
+    pub fn start<S: AsRef<OsStr>>(
+        name: &str,
+        program: &Path,
+        arguments: impl IntoIterator<Item = S>,
+        folder: &Path,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let log = folder.join(format!("{name}.log"));
+        let out = File::options().create(true).append(true).open(&log).expect("a log file");
+        let child = Command::new(program)
+            .args(arguments)
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().expect("a second handle on the log"))
+            .stderr(out)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
+        Self { name: name.to_owned(), child, log }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// All it has written so far.
+    pub fn log(&self) -> String {
+        let bytes = std::fs::read(&self.log).expect("the log file");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Waits until it takes connections on `address`.
+    ///
+    /// # Panics
+    /// When it ends first, or takes too long.
+    pub async fn listening(&mut self, address: SocketAddr) {
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(address).await.is_err() {
+            if let Some(status) = self.child.try_wait().expect("its status") {
+                panic!("{} ended before it listened on {address}: {status}", self.name);
+            }
+            assert!(Instant::now() < deadline, "{} does not listen on {address}", self.name);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// True while it runs.
+    pub fn running(&mut self) -> bool {
+        self.child.try_wait().expect("its status").is_none()
+    }
+
+    /// Kills it at once (SIGKILL): it gets no chance to save anything.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("kill");
+        self.child.wait().expect("wait");
+    }
+
+    /// Asks it to stop (SIGTERM) and waits for its end.
+    ///
+    /// # Panics
+    /// When it is still running after `limit`.
+    pub async fn stop(&mut self, limit: Duration) -> ExitStatus {
+        self.signal(Signal::TERM);
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("its status") {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "{} still runs {limit:?} after SIGTERM", self.name);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = Pid::from_child(&self.child);
+        kill_process(id, signal).unwrap_or_else(|error| panic!("{} takes no signal: {error}", self.name));
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = std::fs::read(&self.log).unwrap_or_default();
+            let tail = &log[log.len().saturating_sub(LOG_TAIL)..];
+            eprintln!(
+                "--- {} wrote:\n{}\n--- end of {}",
+                self.name,
+                String::from_utf8_lossy(tail),
+                self.name
+            );
+        }
+    }
+}
