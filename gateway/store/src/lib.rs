@@ -1,1 +1,112 @@
-//! Where the queue's state lives: the QueueStore trait and the embedded store.
+//! Where the state of the sales lives.
+//!
+//! [`QueueStore`] is what a gateway talks to; it hides where the state is and who else shares it.
+//! The rules of a sale are not here: every store runs the state machine of [`ropeline_queue`].
+//!
+//! One clock decides for each store. It is the store's own, so no call takes the time as a
+//! parameter, and two gateways with different clocks cannot disagree about a lease.
+
+mod clock;
+mod error;
+
+use async_trait::async_trait;
+use ropeline_queue::{
+    Arrival, ChangeRefusal, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal, JoinRefusal, Joined,
+    LeaseEvent, LeaveRefusal, Position, SaleDefinition, SaleId, Stock, VisitorKey,
+};
+
+pub use clock::{Clock, SystemClock};
+pub use error::StoreError;
+
+/// One visitor's wish to join a sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Join {
+    /// Who.
+    pub visitor: VisitorKey,
+    /// Whether a visitor whose turn is over asks for a new arrival at the back. Nobody is
+    /// re-queued without asking.
+    pub again: bool,
+}
+
+/// The state of all sales, shared by every gateway that opens the same store.
+///
+/// Two layers of result: the outer [`StoreError`] says that the store could not do its work (or
+/// knows no such sale), the inner refusal is the queue's answer to the visitor or operator and as
+/// final as a success. Either way an answer is given only once it is durable: what was answered
+/// survives the loss of the process.
+///
+/// After an error the caller does not know whether the call took effect. Every call may then be
+/// repeated: join, claim, leave and tick are idempotent.
+#[async_trait]
+pub trait QueueStore: Send + Sync + 'static {
+    /// The sales of this store, in the order of their ids.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn sales(&self) -> Result<Vec<SaleId>, StoreError>;
+
+    /// Creates a sale. `draw_secret` must come from the operating system's random source; it
+    /// stays in the store until the draw is over.
+    ///
+    /// # Errors
+    /// [`StoreError::SaleExists`] leaves the existing sale as it is; [`StoreError::Unavailable`].
+    async fn create(&self, definition: SaleDefinition, draw_secret: [u8; 32]) -> Result<(), StoreError>;
+
+    /// Replaces the definition of the sale that has the definition's id.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSale`], [`StoreError::Unavailable`]. The inner refusal: the change
+    /// would take back what visitors were promised.
+    async fn change(&self, definition: SaleDefinition) -> Result<Result<(), ChangeRefusal>, StoreError>;
+
+    /// An operator's command.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSale`], [`StoreError::Unavailable`]. The inner refusal: the command
+    /// does not fit the sale's phase.
+    async fn command(
+        &self,
+        sale: &SaleId,
+        command: Command,
+    ) -> Result<Result<CommandDone, CommandRefusal>, StoreError>;
+
+    /// Joins many visitors at once; the answers stand in the order of `joins`. The same visitor
+    /// gets the same arrival, however often and from however many gateways it comes.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSale`], [`StoreError::Unavailable`], for the whole batch.
+    async fn join(
+        &self,
+        sale: &SaleId,
+        joins: Vec<Join>,
+    ) -> Result<Vec<Result<Joined, JoinRefusal>>, StoreError>;
+
+    /// Takes the admission of a called visitor; the same answer again until the lease ends.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSale`], [`StoreError::Unavailable`]. The inner refusal: why the
+    /// visitor is not admitted.
+    async fn claim(
+        &self,
+        sale: &SaleId,
+        position: Position,
+    ) -> Result<Result<Claimed, ClaimRefusal>, StoreError>;
+
+    /// Gives up a place or an admission for good.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSale`], [`StoreError::Unavailable`].
+    async fn leave(&self, sale: &SaleId, position: Position) -> Result<Result<(), LeaveRefusal>, StoreError>;
+
+    /// What the shop says about an admitted visitor. News of a lease that is over is ignored.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSale`], [`StoreError::Unavailable`].
+    async fn lease(&self, sale: &SaleId, arrival: Arrival, event: LeaseEvent) -> Result<(), StoreError>;
+
+    /// What the shop says about its stock.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSale`], [`StoreError::Unavailable`].
+    async fn stock(&self, sale: &SaleId, stock: Stock) -> Result<(), StoreError>;
+}

@@ -1,0 +1,66 @@
+//! What can go wrong in a store, apart from the queue's own refusals.
+
+use std::path::PathBuf;
+
+use ropeline_queue::SaleId;
+use thiserror::Error;
+
+/// Why a store could not be opened or did not do its work. The text is for the operator; a
+/// shopper is told no more than that the queue cannot be reached for the moment.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum StoreError {
+    /// There is no such sale in this store.
+    #[error("there is no sale \"{0}\"")]
+    UnknownSale(SaleId),
+
+    /// A sale of this id exists already.
+    #[error("a sale \"{0}\" exists already")]
+    SaleExists(SaleId),
+
+    /// The store cannot do its work now. Whether the call took effect is not known; it may be
+    /// repeated.
+    #[error("the store is not available: {reason}")]
+    Unavailable {
+        /// What failed.
+        reason: String,
+    },
+
+    /// Another process has the file open.
+    #[error("{} is in use by another process: one file serves one gateway", path.display())]
+    InUse {
+        /// The store's file.
+        path: PathBuf,
+    },
+
+    /// The file is not a store, or is damaged.
+    #[error("{} is damaged or not a store of Ropeline: {detail}", path.display())]
+    Damaged {
+        /// The store's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
+
+    /// The file was written by a version of Ropeline that this one does not understand.
+    #[error(
+        "{} has format {found}, this version of Ropeline reads format {known}",
+        path.display()
+    )]
+    Format {
+        /// The store's file.
+        path: PathBuf,
+        /// The format of the file.
+        found: u64,
+        /// The format this version reads and writes.
+        known: u64,
+    },
+
+    /// The file cannot be opened, read or written.
+    #[error("cannot open {}: {detail}", path.display())]
+    Io {
+        /// The store's file.
+        path: PathBuf,
+        /// The operating system's words.
+        detail: String,
+    },
+}
