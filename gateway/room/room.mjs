@@ -1,7 +1,7 @@
 // The room in the browser: fetches, joins, claims, shows. What is to be shown and when to look again is decided in
 // state.mjs. After one status (and one join) this page asks for nothing but the public snapshot until it is called.
 import { NOBODY, announcement, backOff, compare, countdownWords, joinSpread } from "./state.mjs";
-import { numberWords, placeOf, pollDelay, standingOf, viewOf } from "./state.mjs";
+import { failingWords, numberWords, placeOf, pollDelay, standingOf, viewOf } from "./state.mjs";
 
 const element = (id) => document.getElementById(id);
 const { api, sale, entry, title, texts: textsJson } = element("room").dataset;
@@ -15,8 +15,9 @@ let me = NOBODY;
 let known = false;
 /** @type {import("./state.mjs").Snapshot|null} */
 let snapshot = null;
-/** Failures in a row, and how long the server asked to be left alone. */
+/** Failures in a row, what the last was, and how long the server asked to be left alone. */
 let failures = 0;
+let busy = false;
 let retryAfterS = null;
 /** What the visitor asked for by a button, done before anything else. */
 let asked = null;
@@ -199,10 +200,11 @@ let spoken = null;
 let countdownTo = null;
 
 function show() {
-  const failing = failures > 1;
+  // One failure alone mends itself before anybody has read of it.
+  const failing = failures < 2 ? null : busy ? "busy" : "retrying";
   if (!snapshot) {
     setShown("note", failing);
-    setText("note", texts.note.retrying_outside);
+    setText("note", failing && failingWords(failing, me, texts));
     return;
   }
   const place = ownPlace();
@@ -301,7 +303,8 @@ async function run() {
       failures = 0;
       if (asked === task) asked = null;
     } catch (error) {
-      if (!(error instanceof Unavailable)) console.warn(error);
+      busy = error instanceof Unavailable;
+      if (!busy) console.warn(error);
       failures++;
       retryAfterS = error.retryAfterS ?? null;
     }

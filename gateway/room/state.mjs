@@ -223,6 +223,14 @@ export function reasonWords({ phase, paused_reason }, languages) {
 }
 
 /**
+ * Whether the server is out of reach, or asks to be left alone for a while.
+ * @typedef {"retrying"|"busy"|null} Failing
+ */
+
+/** @param {Failing} failing @param {Me} me @param {object} texts */
+export const failingWords = (failing, me, { note }) => note[me.arrival === null ? `${failing}_outside` : failing];
+
+/**
  * All that the page shows.
  * @typedef {object} View
  * @property {string} state
@@ -244,7 +252,7 @@ export function reasonWords({ phase, paused_reason }, languages) {
  */
 
 /**
- * @param {{me: Me, snapshot: Snapshot, place: number|null, failing: boolean}} model
+ * @param {{me: Me, snapshot: Snapshot, place: number|null, failing: Failing}} model
  * @param {object} texts
  * @param {readonly string[]} languages
  * @returns {View}
@@ -261,7 +269,6 @@ export function viewOf({ me, snapshot, place, failing }, texts, languages) {
     in_draw: [label.draw, snapshot.draw?.closes_at],
     pre_queue: [label.opens, snapshot.opens_at],
   }[state] ?? [];
-  const retrying = me.arrival === null ? note.retrying_outside : note.retrying;
   return {
     state,
     title: words.title,
@@ -273,7 +280,7 @@ export function viewOf({ me, snapshot, place, failing }, texts, languages) {
     ahead: numbered && moving ? numberWords(ahead, texts) : null,
     eta: numbered && moving ? etaWords(etaOf(ahead, snapshot), texts) : null,
     progress: numbered && moving && place > 0 ? { max: place, value: Math.min(snapshot.serving, place) } : null,
-    note: failing ? retrying : state === "waiting" && allHeld(snapshot) ? note.held : null,
+    note: failing ? failingWords(failing, me, texts) : state === "waiting" && allHeld(snapshot) ? note.held : null,
     aheadCount: ahead,
     rejoin: state === "lapsed" || state === "left",
     retry: ["blocked", "stuck", "refused"].includes(state),

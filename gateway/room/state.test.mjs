@@ -36,7 +36,7 @@ const snapshot = (changes = {}) => ({
   ...changes,
 });
 const waiting = (arrival) => ({ standing: "waiting", arrival, serverPlace: null, problem: null });
-const view = (changes, me, place, failing = false) =>
+const view = (changes, me, place, failing = null) =>
   room.viewOf({ me, snapshot: snapshot(changes), place, failing }, texts, ["de-AT", "en"]);
 
 test("the page shows what the gateway would show", () => {
@@ -138,8 +138,9 @@ test("what the page shows follows the snapshot and the computed place", () => {
   assert.deepEqual(shown.progress, { max: 5_999, value: 1_000 });
   assert.equal(shown.leave, true);
   assert.equal(view({ stock: { available: 0, held: 2 } }, waiting(5_999), 5_999).note, texts.note.held);
-  assert.equal(view({}, waiting(5_999), 5_999, true).note, texts.note.retrying);
-  assert.equal(view({}, room.NOBODY, null, true).note, texts.note.retrying_outside);
+  assert.equal(view({}, waiting(5_999), 5_999, "retrying").note, texts.note.retrying);
+  assert.equal(view({}, room.NOBODY, null, "retrying").note, texts.note.retrying_outside);
+  assert.equal(view({}, waiting(5_999), 5_999, "busy").note, texts.note.busy);
   const draw = { closes_at: 2_000_000, size: null, seed: null };
   const drawn = view({ phase: "pre_queue", draw }, waiting(3), null);
   assert.deepEqual([drawn.state, drawn.place, drawn.when], ["in_draw", null, { label: texts.label.draw, at: 2_000_000 }]);

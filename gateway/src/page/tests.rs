@@ -156,6 +156,7 @@ fn a_pause_says_why_in_the_pages_language() {
     let html = page(&sale, waiting(3, 1));
     assert!(shown(&html, "reason"));
     assert_eq!(text(&html, "reason"), "Payments are slow.");
+    assert_eq!(text(&html, "eta"), "Not known yet", "a queue that stands still has no expected wait");
     sale.phase = Phase::Open;
     assert!(!shown(&page(&sale, waiting(3, 1)), "reason"));
 }

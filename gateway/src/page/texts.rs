@@ -54,8 +54,8 @@ tables! {
     Number { group }
     Label { place, ahead, eta, progress, joins_open, opens, draw, reason }
     Button { join, claim, rejoin, retry, leave_summary, leave_detail, leave }
-    Note { refresh, retrying, retrying_outside, held, within }
-    Eta { unknown, under_minute, under_two_minutes, minutes, hours, hours_minutes, up_to, about, between }
+    Note { join, refresh, retrying, retrying_outside, busy, busy_outside, held, within }
+    Eta { unknown, under_minute, under_two_minutes, seconds, minutes, hours, hours_minutes, up_to, about, between }
     Check { summary, arrival, size, seed, server, own, agree, differ, late, document }
     Live { progress }
 }
