@@ -63,6 +63,26 @@ export function fromHex(hex) {
   return Uint8Array.from(hex.replace(/^0x/, "").match(/../g) ?? [], (pair) => parseInt(pair, 16));
 }
 
+/** @param {Uint8Array} bytes */
+export const toHex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/**
+ * The draw's seed: `SHA-256("ropeline-draw-v1" ‖ SHA-256(manifest) ‖ size as u64 LE ‖ secret)`.
+ * @param {string} manifest the published bytes
+ * @param {number} size how many are drawn
+ * @param {Uint8Array} secret 32 bytes
+ * @returns {Uint8Array}
+ */
+export function drawSeed(manifest, size, secret) {
+  const text = new TextEncoder();
+  const input = new Uint8Array(88);
+  input.set(text.encode("ropeline-draw-v1"));
+  input.set(sha256(text.encode(manifest)), 16);
+  new DataView(input.buffer).setBigUint64(48, BigInt(size), true);
+  input.set(secret, 56);
+  return sha256(input);
+}
+
 /** How often the draw swaps or not. */
 export const DRAW_ROUNDS = 255;
 

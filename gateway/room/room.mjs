@@ -1,7 +1,7 @@
 // The room in the browser: fetches, joins, claims, shows. What is to be shown and when to look again is decided in
 // state.mjs. After one status (and one join) this page asks for nothing but the public snapshot until it is called.
 import { NOBODY, announcement, backOff, compare, countdownWords, joinSpread } from "./state.mjs";
-import { failingWords, numberWords, placeOf, pollDelay, standingOf, viewOf } from "./state.mjs";
+import { failingWords, numberWords, placeOf, pollDelay, seedHolds, standingOf, viewOf } from "./state.mjs";
 
 const element = (id) => document.getElementById(id);
 const { api, sale, entry, title, texts: textsJson } = element("room").dataset;
@@ -19,11 +19,15 @@ let snapshot = null;
 let failures = 0;
 let busy = false;
 let retryAfterS = null;
+/** The draw's commitment as it was when this page first saw it undrawn. */
+let promised = null;
 /** What the visitor asked for by a button, done before anything else. */
 let asked = null;
 /** On the way to the shop. */
 let gone = false;
 let joinedHere = false;
+/** Was on the way to the shop seconds ago, and is here again. */
+let sentBack = false;
 
 // --- time ---
 
@@ -111,18 +115,15 @@ async function join(again) {
 
 /** Asks once who this visitor is, and takes a place for one who has none. */
 async function enter() {
-  const cameBack = returned();
   await alone(async () => {
     const { status, body } = await call(`/status?sale=${encodeURIComponent(sale)}`);
     if (status === 200) {
       adopt(body);
-      // Let in a moment ago and here again, although the ticket's cookie was kept.
-      if (cameBack && (me.standing === "called" || me.standing === "admitted")) me.standing = "stuck";
     } else if (status !== 401) {
       throw new Unavailable();
     } else {
       me = NOBODY;
-      if (cameBack || !navigator.cookieEnabled) me = { ...me, standing: "blocked" };
+      if (sentBack || !navigator.cookieEnabled) me = { ...me, standing: "blocked" };
       else if (now() >= joinAt()) await join(false);
     }
   });
@@ -132,8 +133,9 @@ async function enter() {
 async function claim() {
   const { status, body } = await call("/claim", { sale });
   if (status === 200) {
-    me = { ...me, standing: "admitted" };
-    return go();
+    // Let in once more, although the last time led back here: once is enough to go by oneself.
+    me = { ...me, standing: sentBack ? "stuck" : "admitted" };
+    return sentBack ? undefined : go();
   }
   if (status === 401) {
     // The ticket is not what it was: ask anew, unless it was given to this very page, which kept no cookie.
@@ -246,7 +248,9 @@ function showCheck(place) {
   setText("check-own", people(place));
   setText("check-server", people(serverPlace));
   setText("check-seed", seed);
-  const { late, agree, differ } = texts.check;
+  const { late, agree, differ, committed, broken } = texts.check;
+  const holds = element("check").open ? seedHolds(snapshot, promised) : null;
+  setText("check-promise", holds === null ? "" : holds ? committed : broken);
   setText("check-verdict", arrival >= size ? late : serverPlace === null ? "" : serverPlace === place ? agree : differ);
 }
 
@@ -270,6 +274,7 @@ async function look() {
   if (relation === "stale") return;
   if (relation === "restart") known = false;
   snapshot = body;
+  if (snapshot.draw && !snapshot.draw.seed) promised ??= snapshot.draw.commitment;
   if (!known) await enter();
   else if (me.standing === "outside" && now() >= joinAt()) await alone(() => join(false));
 
@@ -278,6 +283,7 @@ async function look() {
   const reached = me.standing === "waiting" && place !== null && place < snapshot.serving;
   if (reached && !over) me = { ...me, standing: "called" };
   if (me.standing === "admitted" || (!over && ["called", "recall"].includes(me.standing))) await claim();
+  sentBack = false;
 }
 
 function delay() {
@@ -345,18 +351,22 @@ onAsk(element("retry"), "click", async () => {
     const { status } = await call("/claim", { sale });
     if (status === 200) return go(true);
   }
+  // Anything else is found out from the beginning.
   joinedHere = known = false;
 });
 element("check").addEventListener("toggle", async () => {
-  if (!element("check").open || me.serverPlace !== null) return;
+  if (!element("check").open) return;
+  show();
+  if (me.serverPlace !== null) return;
   const { body } = await call(`/status?sale=${encodeURIComponent(sale)}`).catch(() => ({ body: {} }));
-  me = { ...me, serverPlace: body.place ?? null };
+  me = { ...me, serverPlace: body?.place ?? null };
   show();
 });
 document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && hurry());
 addEventListener("online", hurry);
 addEventListener("pageshow", ({ persisted }) => {
   if (!persisted) return;
+  sentBack = returned();
   known = false;
   if (gone) {
     gone = false;
@@ -367,4 +377,5 @@ addEventListener("pageshow", ({ persisted }) => {
 setInterval(showCountdown, 1_000);
 // What the page offers without a script, this script does by itself.
 for (const form of document.querySelectorAll(".fallback")) form.hidden = true;
+sentBack = returned();
 run();

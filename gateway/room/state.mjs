@@ -1,6 +1,6 @@
 // What the room knows, decides and says: pure functions of what was fetched. Times are Unix milliseconds on the
 // server's clock unless a name says otherwise. Places count from 0 inside and from 1 on the page.
-import { fromHex, shuffledIndex } from "./draw.mjs";
+import { DRAW_ROUNDS, drawSeed, fromHex, sha256, shuffledIndex, toHex } from "./draw.mjs";
 
 /**
  * The public document that says where the queue stands.
@@ -10,13 +10,24 @@ import { fromHex, shuffledIndex } from "./draw.mjs";
  * @property {"scheduled"|"pre_queue"|"drawing"|"open"|"paused"|"closed"|"sold_out"} phase
  * @property {number} serving all places below it have been called
  * @property {{low: number, high: number}|null} rate visitors called per minute, as a range
- * @property {{closes_at: number, size: number|null, seed: string|null}|null} draw
+ * @property {Draw|null} draw
  * @property {number|null} joins_open_at
  * @property {number|null} opens_at
  * @property {{available: number, held: number|null}|null} stock
  * @property {{text: string, translations: Object<string, string>}|null} paused_reason
  * @property {number} as_of
  * @property {number} poll_after_ms an upper bound
+ */
+
+/**
+ * @typedef {object} Draw
+ * @property {string} algorithm
+ * @property {string} trust who has to be trusted
+ * @property {number} closes_at
+ * @property {number|null} size
+ * @property {string|null} seed
+ * @property {string} commitment SHA-256 of the secret
+ * @property {string|null} secret once drawn
  */
 
 /**
@@ -77,6 +88,21 @@ export function placeOf(arrival, { draw }) {
 }
 
 /**
+ * Whether the seed follows from the secret that the operator had committed to; null where it does not rest on one.
+ * @param {Snapshot} snapshot
+ * @param {string|null} promised the commitment as it was seen before the draw, if it was
+ * @returns {boolean|null}
+ */
+export function seedHolds({ sale, draw }, promised) {
+  if (!draw?.secret || draw.trust !== "operator") return null;
+  const { algorithm, closes_at, commitment, trust, size, seed } = draw;
+  const manifest = JSON.stringify({ algorithm, closes_at, commitment, rounds: DRAW_ROUNDS, sale, trust });
+  const secret = fromHex(draw.secret);
+  const kept = toHex(sha256(secret)) === commitment && (promised ?? commitment) === commitment;
+  return kept && toHex(drawSeed(manifest, size, secret)) === seed;
+}
+
+/**
  * What a newly fetched snapshot is to the last one: its successor, an older one out of some cache, or the sign of a
  * restart, after which nothing known here may be relied on.
  * @param {Snapshot|null} last
@@ -121,7 +147,7 @@ const between = (low, x, high) => Math.min(Math.max(x, low), high);
  * @returns {number}
  */
 export function pollDelay(snapshot, ahead, now, random) {
-  const { phase, joins_open_at, opens_at, draw, poll_after_ms } = snapshot;
+  const { phase, joins_open_at, opens_at, draw, poll_after_ms = 60_000 } = snapshot;
   let delay;
   if (phase === "open") {
     const eta = etaOf(ahead, snapshot);

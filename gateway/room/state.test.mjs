@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import * as room from "./state.mjs";
@@ -74,6 +75,34 @@ test("places come from the draw below its size, from arrival above it, and from 
   assert.equal(room.placeOf(5, snapshot({ draw: { ...draw, size: null, seed: null } })), null);
   assert.equal(room.placeOf(5, snapshot()), 5);
   assert.equal(room.placeOf(null, snapshot()), null);
+});
+
+test("a seed that the operator chose afterwards is found out", () => {
+  const secret = Buffer.alloc(32, 9);
+  const hash = (...parts) => createHash("sha256").update(Buffer.concat(parts.map((p) => Buffer.from(p)))).digest();
+  const commitment = hash(secret).toString("hex");
+  const manifest =
+    `{"algorithm":"swap-or-not-sha256","closes_at":1700000000000,"commitment":"${commitment}",` +
+    `"rounds":255,"sale":"demo","trust":"operator"}`;
+  const size = Buffer.alloc(8);
+  size.writeUInt32LE(300);
+  const draw = {
+    algorithm: "swap-or-not-sha256",
+    trust: "operator",
+    closes_at: 1_700_000_000_000,
+    size: 300,
+    seed: hash("ropeline-draw-v1", hash(manifest), size, secret).toString("hex"),
+    commitment,
+    secret: secret.toString("hex"),
+  };
+  const holds = (changes, promised = null) => room.seedHolds(snapshot({ draw: { ...draw, ...changes } }), promised);
+  assert.equal(holds({}), true);
+  assert.equal(holds({}, commitment), true);
+  assert.equal(holds({}, "00".repeat(32)), false, "another commitment was published before the draw");
+  assert.equal(holds({ seed: "00".repeat(32) }), false);
+  assert.equal(holds({ secret: "11".repeat(32) }), false);
+  assert.equal(holds({ size: 301 }), false);
+  assert.equal(holds({ secret: null }), null);
 });
 
 test("an older snapshot out of a cache is passed over; a restart is not", () => {

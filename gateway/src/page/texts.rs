@@ -56,7 +56,7 @@ tables! {
     Button { join, claim, rejoin, retry, leave_summary, leave_detail, leave }
     Note { join, refresh, retrying, retrying_outside, busy, busy_outside, held, within }
     Eta { unknown, under_minute, under_two_minutes, seconds, minutes, hours, hours_minutes, up_to, about, between }
-    Check { summary, arrival, size, seed, server, own, agree, differ, late, document }
+    Check { summary, arrival, size, seed, server, own, agree, differ, committed, broken, late, document }
     Live { progress }
 }
 
