@@ -40,10 +40,10 @@ bins: ## the binaries that the whole-system tests start, as those tests want the
 	@scripts/setup.sh build
 	$(CARGO) build --locked --workspace --all-features --bins --tests
 
-bench: ## every benchmark, one after another, or those named: BENCHES="verify joins"
+bench: ## every benchmark, one after another
 	@scripts/setup.sh bench
-	scripts/bench.sh $(BENCHES)
+	$(CARGO) bench --locked --workspace --all-features --benches
 
-fuzz: ## every fuzz target for FUZZ_SECONDS (60 unless told) each, or those named: TARGETS="cookie path"
+fuzz: ## every fuzz target for FUZZ_SECONDS (default 60) each
 	@scripts/setup.sh fuzz
 	scripts/fuzz.sh $(TARGETS)

@@ -1,3 +1,71 @@
-//! Entry point.
+//! `ropeline-origin`: the reservation service from the command line.
 
-fn main() {}
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+use ropeline_origin::{Config, RawConfig};
+use tracing_subscriber::EnvFilter;
+
+/// The reservation service of a Ropeline shop.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the service until SIGTERM or SIGINT.
+    Serve {
+        /// The configuration file (TOML).
+        #[arg(short, long)]
+        config: PathBuf,
+    },
+    /// Say everything that is wrong in a configuration file.
+    Check {
+        /// The configuration file (TOML).
+        #[arg(short, long)]
+        config: PathBuf,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Serve { config } => serve(&config),
+        Command::Check { config } => {
+            read(&config)?;
+            writeln!(std::io::stdout(), "{}: good", config.display())?;
+            Ok(())
+        }
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Config> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    RawConfig::from_toml(&text).and_then(RawConfig::check).with_context(|| path.display().to_string())
+}
+
+fn serve(config: &Path) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    let config = read(config)?;
+    let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
+    runtime.block_on(async {
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        let shutdown = async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+        };
+        ropeline_origin::run(config, shutdown).await?;
+        Ok(())
+    })
+}

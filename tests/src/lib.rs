@@ -14,7 +14,6 @@
 )]
 
 pub mod browser;
-pub mod gateway;
 pub mod ports;
 pub mod process;
 pub mod raw;

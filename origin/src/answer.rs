@@ -1,0 +1,330 @@
+//! Answers apart from their wire form: kept with their idempotency key, and rendered for programs or for browsers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::checkout::{BeginRefusal, CancelRefusal, Hold, Payment};
+use crate::model::{Lease, Product, Purchase, Reservation, Stock};
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// The `Location` header, for programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// Where a browser goes from here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page: Option<String>,
+    /// What the gateway is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Lease>,
+    /// The `Retry-After` header, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_s: Option<u32>,
+    /// The body: a problem document (RFC 9457) from status 400, else the thing itself.
+    pub body: Value,
+}
+
+// === impl Answer ===
+
+impl Answer {
+    fn of(status: u16, body: Value) -> Self {
+        Self { status, location: None, page: None, lease: None, retry_after_s: None, body }
+    }
+
+    /// A problem document.
+    #[must_use]
+    pub(crate) fn problem(status: u16, code: &str, title: &str, detail: impl Into<String>) -> Self {
+        Self::of(
+            status,
+            json!({
+                "type": format!("urn:ropeline:problem:{code}"),
+                "title": title,
+                "status": status,
+                "detail": detail.into(),
+                "code": code,
+            }),
+        )
+    }
+
+    /// Whether the body is a problem document.
+    #[must_use]
+    pub(crate) fn is_problem(&self) -> bool {
+        self.status >= 400
+    }
+
+    /// One of the body's texts, for the page.
+    #[must_use]
+    pub(crate) fn text(&self, member: &str) -> &str {
+        self.body.get(member).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Adds an extension member.
+    #[must_use]
+    pub(crate) fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
+        if let Value::Object(members) = &mut self.body {
+            members.insert(member.to_owned(), value.into());
+        }
+        self
+    }
+
+    /// Says where a browser goes.
+    #[must_use]
+    pub(crate) fn page(mut self, page: impl Into<String>) -> Self {
+        self.page = Some(page.into());
+        self
+    }
+
+    /// Says when to try again.
+    #[must_use]
+    pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after_s = Some(seconds);
+        self.with("retry_after_s", seconds)
+    }
+
+    fn at(mut self, location: String) -> Self {
+        self.location = Some(location);
+        self
+    }
+
+    fn lease(mut self, lease: Lease) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
+    /// 201: the hold that was made.
+    #[must_use]
+    pub(crate) fn reserved(hold: &Reservation) -> Self {
+        Self { status: 201, ..Self::reservation(hold) }
+    }
+
+    /// 200: a reservation.
+    #[must_use]
+    pub(crate) fn reservation(hold: &Reservation) -> Self {
+        let answer = Self::of(200, hold.json()).at(hold.path()).page(hold.page());
+        match hold.state {
+            Hold::Sold => answer.lease(Lease::End),
+            Hold::Cancelled | Hold::Expired => answer,
+            Hold::Held | Hold::Paying | Hold::Capturing => answer.lease(Lease::Hold),
+        }
+    }
+
+    /// 204: the hold is over.
+    #[must_use]
+    pub(crate) fn cancelled(hold: &Reservation) -> Self {
+        Self::of(204, Value::Null).page(format!("/products/{}", hold.product))
+    }
+
+    /// 200: a purchase as it stands, whatever that is.
+    #[must_use]
+    pub(crate) fn purchase(purchase: &Purchase) -> Self {
+        let answer = Self::of(200, purchase.json()).page(purchase.path());
+        match purchase.state {
+            Payment::Sold => answer.lease(Lease::End),
+            Payment::Authorising | Payment::Capturing => {
+                Self { retry_after_s: Some(1), ..answer }.lease(Lease::Hold)
+            }
+            _ => answer,
+        }
+    }
+
+    /// What a purchase call is answered: 201 sold, 202 still under way, 402 declined, 409 too late.
+    #[must_use]
+    pub(crate) fn purchased(purchase: &Purchase) -> Self {
+        let link = |answer: Self| {
+            answer
+                .with("purchase", purchase.path())
+                .with("reservation", purchase.reservation.path())
+                .at(purchase.path())
+                .page(purchase.path())
+        };
+        match purchase.state {
+            Payment::Sold => Self { status: 201, ..Self::purchase(purchase) }.at(purchase.path()),
+            Payment::Authorising | Payment::Capturing => {
+                Self { status: 202, ..Self::purchase(purchase) }.at(purchase.path())
+            }
+            // With a reason it was the payment service's no; without, the hold was over first.
+            state if state == Payment::Declined || purchase.reason.is_some() => link(Self::problem(
+                402,
+                "payment_declined",
+                "The payment was declined",
+                format!(
+                    "{} Nothing was charged. {}",
+                    purchase.reason.as_deref().unwrap_or("The payment service said no."),
+                    if purchase.reservation.state == Hold::Held {
+                        "The hold stays yours until its time is over; pay another way."
+                    } else {
+                        "The hold is over meanwhile; reserve again."
+                    }
+                ),
+            )),
+            _ => link(Self::problem(409, "payment_too_late", "The payment came too late", TOO_LATE)),
+        }
+    }
+
+    /// 409: nothing to hold.
+    #[must_use]
+    pub(crate) fn nothing_left(product: &Product, left: Stock, quantity: i64) -> Self {
+        let answer = if left.available > 0 {
+            Self::problem(
+                409,
+                "not_enough",
+                "Not that many left",
+                format!("You asked for {quantity}; {} can be had. Ask for fewer.", left.available),
+            )
+        } else if left.held > 0 {
+            Self::problem(
+                409,
+                "all_held",
+                "All of them are in other baskets",
+                "Every unit left is held by somebody who may still pay. Try again soon: some come back.",
+            )
+            .retry_after(5)
+        } else {
+            Self::problem(409, "sold_out", "Sold out", "Every unit is sold.")
+        };
+        answer
+            .with("available", left.available)
+            .with("held", left.held)
+            .page(format!("/products/{}", product.id))
+    }
+
+    /// 409: one visitor, one purchase.
+    #[must_use]
+    pub(crate) fn already_bought(hold: &Reservation) -> Self {
+        Self::problem(409, "already_bought", "You already have it", "One visitor can buy this product once.")
+            .with("reservation", hold.path())
+            .page(hold.page())
+    }
+
+    /// 404: no such product.
+    #[must_use]
+    pub(crate) fn no_product() -> Self {
+        Self::problem(
+            404,
+            "product_unknown",
+            "No such product",
+            "This shop does not sell a product of that name.",
+        )
+    }
+
+    /// 404: no such reservation, or another visitor's.
+    #[must_use]
+    pub(crate) fn no_reservation() -> Self {
+        Self::problem(
+            404,
+            "reservation_unknown",
+            "No such reservation",
+            "There is no reservation of that name, or it is another visitor's.",
+        )
+    }
+
+    /// 404: no such purchase, or another visitor's.
+    #[must_use]
+    pub(crate) fn no_purchase() -> Self {
+        Self::problem(
+            404,
+            "purchase_unknown",
+            "No such purchase",
+            "There is no purchase of that name, or it is another visitor's.",
+        )
+    }
+
+    /// 422: more than one visitor may hold.
+    #[must_use]
+    pub(crate) fn too_many(product: &Product) -> Self {
+        Self::problem(
+            422,
+            "quantity_too_large",
+            "Too many for one visitor",
+            format!("quantity: at most {} of this product; ask for fewer.", product.max_quantity),
+        )
+        .with("max_quantity", product.max_quantity)
+        .page(format!("/products/{}", product.id))
+    }
+
+    /// 422: the key belongs to another request.
+    #[must_use]
+    pub(crate) fn key_reused() -> Self {
+        Self::problem(
+            422,
+            "idempotency_key_reused",
+            "This key belongs to another request",
+            "The Idempotency-Key was used before with other content. Use a new key for a new request.",
+        )
+    }
+
+    /// 409: the same request is being worked on.
+    #[must_use]
+    pub(crate) fn in_flight() -> Self {
+        Self::problem(
+            409,
+            "request_in_flight",
+            "This request is being worked on",
+            "A request with this Idempotency-Key has not been answered yet. Repeat it in a moment to have its answer.",
+        )
+        .retry_after(1)
+    }
+
+    /// 409: no payment can be started.
+    #[must_use]
+    pub(crate) fn cannot_pay(why: BeginRefusal, hold: &Reservation) -> Self {
+        match why {
+            BeginRefusal::Running => Self::problem(
+                409,
+                "payment_running",
+                "A payment is under way",
+                "Another payment for this reservation has not been settled. Look at the reservation for its outcome.",
+            ),
+            BeginRefusal::Sold => {
+                return Self::already_bought(hold);
+            }
+            BeginRefusal::Over => Self::problem(
+                409,
+                "hold_over",
+                "The hold is over",
+                "The time to pay is over and the unit went back to the others. Nothing was charged. Reserve again.",
+            ),
+        }
+        .with("reservation", hold.path())
+        .page(hold.page())
+    }
+
+    /// 409: the hold cannot be given back.
+    #[must_use]
+    pub(crate) fn cannot_cancel(why: CancelRefusal, hold: &Reservation) -> Self {
+        match why {
+            CancelRefusal::Capturing => Self::problem(
+                409,
+                "payment_capturing",
+                "The payment is being taken",
+                "The payment has been authorised and is being taken this moment; the unit is yours.",
+            ),
+            CancelRefusal::Sold => Self::problem(
+                409,
+                "already_bought",
+                "You already have it",
+                "What is paid for cannot be given back here.",
+            ),
+        }
+        .with("reservation", hold.path())
+        .page(hold.page())
+    }
+
+    /// 503: the store did not answer as it should.
+    #[must_use]
+    pub(crate) fn unavailable() -> Self {
+        Self::problem(
+            503,
+            "unavailable",
+            "The shop cannot answer just now",
+            "Nothing is lost. Repeat the request with the same Idempotency-Key in a moment.",
+        )
+        .retry_after(2)
+    }
+}
+
+const TOO_LATE: &str = "The hold ended before the payment was certain, and the unit went back to the others. No money was \
+                        taken: what the payment service set aside is given back. You may reserve again.";

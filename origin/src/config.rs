@@ -1,0 +1,408 @@
+//! Configuration: what a file says ([`RawConfig`]), and what it means once checked ([`Config`]).
+//!
+//! ```toml
+//! listen = "127.0.0.1:8081"
+//! database = "/var/lib/ropeline/origin.db"
+//! public_url = "https://shop.example"
+//! hold_seconds = 300
+//!
+//! [admission]
+//! jwks_url = "http://127.0.0.1:8080/.well-known/jwks.json"    # or jwks_file
+//! issuer = "https://shop.example"
+//! audience = "sneaker"                                        # the sale
+//!
+//! [payments]
+//! webhook_secret = "whsec_…"                                  # 16 characters or more
+//!
+//! [[products]]
+//! id = "sneaker"
+//! name = "Night Runner"
+//! description = "One pair, numbered."
+//! price_minor = 18900
+//! currency = "EUR"
+//! total = 250
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::Uri;
+use ropeline_token::Leeway;
+use serde::Deserialize;
+
+use crate::admission::{KeySource, Terms};
+use crate::model::Product;
+use crate::payments::signature::WebhookSecret;
+use crate::store::ProductSeed;
+
+/// A configuration as written. Unknown members are refused.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawConfig {
+    /// Address and port to listen on; port 0 takes a free one.
+    pub listen: String,
+    /// File of the books. The test provider keeps its own beside it, with `-payments` added to the name.
+    pub database: PathBuf,
+    /// Where shoppers see the shop: scheme, host and port.
+    pub public_url: String,
+    /// How long a hold lasts.
+    #[serde(default = "default_hold_seconds")]
+    pub hold_seconds: u64,
+    /// Whose tokens are good.
+    pub admission: RawAdmission,
+    /// The payment service.
+    pub payments: RawPayments,
+    /// What is sold.
+    #[serde(default)]
+    pub products: Vec<RawProduct>,
+}
+
+/// Whose tokens are good, as written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawAdmission {
+    /// File with the JWK Set; or `jwks_url`.
+    pub jwks_file: Option<PathBuf>,
+    /// `http` address of the JWK Set; or `jwks_file`.
+    pub jwks_url: Option<String>,
+    /// How often it is read again.
+    #[serde(default = "default_refresh_seconds")]
+    pub refresh_seconds: u64,
+    /// `iss` of the tokens.
+    pub issuer: String,
+    /// `aud` of the tokens: the sale.
+    pub audience: String,
+    /// The oldest epoch that still counts.
+    #[serde(default)]
+    pub min_epoch: u32,
+    /// For clocks that differ.
+    #[serde(default = "default_leeway_seconds")]
+    pub leeway_seconds: u64,
+}
+
+/// The payment service, as written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawPayments {
+    /// Shared with the payment service, which signs its webhooks with it.
+    pub webhook_secret: String,
+    /// How often unsettled purchases are asked about.
+    #[serde(default = "default_reconcile_seconds")]
+    pub reconcile_seconds: u64,
+    /// How long the test provider's slow cards take.
+    #[serde(default = "default_test_delay_ms")]
+    pub test_delay_ms: u64,
+}
+
+/// A product, as written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawProduct {
+    /// Its name in addresses: `a-z`, `0-9`, `-`.
+    pub id: String,
+    /// Its name for people.
+    pub name: String,
+    /// A sentence or two.
+    #[serde(default)]
+    pub description: String,
+    /// Price of one unit in the currency's minor unit (cents).
+    pub price_minor: i64,
+    /// ISO 4217 code.
+    pub currency: String,
+    /// Units there are in all, sold ones included.
+    pub total: i64,
+    /// The most one visitor may hold.
+    #[serde(default = "default_max_quantity")]
+    pub max_quantity: i64,
+}
+
+fn default_hold_seconds() -> u64 {
+    300
+}
+fn default_refresh_seconds() -> u64 {
+    60
+}
+fn default_leeway_seconds() -> u64 {
+    Leeway::default().seconds()
+}
+fn default_reconcile_seconds() -> u64 {
+    5
+}
+fn default_test_delay_ms() -> u64 {
+    5_000
+}
+fn default_max_quantity() -> i64 {
+    1
+}
+
+/// A checked configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(crate) listen: SocketAddr,
+    pub(crate) database: PathBuf,
+    pub(crate) public_authority: String,
+    pub(crate) hold: Duration,
+    pub(crate) keys: KeySource,
+    pub(crate) refresh: Duration,
+    pub(crate) terms: Terms,
+    pub(crate) webhook_secret: WebhookSecret,
+    pub(crate) reconcile: Duration,
+    pub(crate) test_delay: Duration,
+    pub(crate) products: Vec<ProductSeed>,
+}
+
+/// Something wrong in a configuration, and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The member, as `products[1].currency`.
+    pub field: String,
+    /// What is wrong and what would be right.
+    pub mend: String,
+}
+
+/// Everything wrong in a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError(pub Vec<Fault>);
+
+// === impl ConfigError ===
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.len();
+        writeln!(f, "the configuration has {count} fault{}:", if count == 1 { "" } else { "s" })?;
+        for Fault { field, mend } in &self.0 {
+            let colon = if field.is_empty() { "" } else { ": " };
+            writeln!(f, "  {field}{colon}{mend}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Collects faults.
+#[derive(Default)]
+struct Faults(Vec<Fault>);
+
+impl Faults {
+    fn add(&mut self, field: &str, mend: impl Into<String>) {
+        self.0.push(Fault { field: field.to_owned(), mend: mend.into() });
+    }
+
+    fn check(&mut self, good: bool, field: &str, mend: impl Into<String>) {
+        if !good {
+            self.add(field, mend);
+        }
+    }
+
+    fn seconds(&mut self, field: &str, given: u64, least: u64, most: u64) -> Duration {
+        self.check(
+            (least..=most).contains(&given),
+            field,
+            format!("must be from {least} to {most}, is {given}"),
+        );
+        Duration::from_secs(given)
+    }
+}
+
+// === impl RawConfig ===
+
+impl RawConfig {
+    /// Reads TOML.
+    ///
+    /// # Errors
+    /// When it is no TOML or has members missing, unknown or of the wrong type; line and column are named.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|error| {
+            ConfigError(vec![Fault { field: String::new(), mend: error.to_string().trim_end().to_owned() }])
+        })
+    }
+
+    /// Checks it.
+    ///
+    /// # Errors
+    /// With everything that is wrong, at once.
+    pub fn check(self) -> Result<Config, ConfigError> {
+        let mut faults = Faults::default();
+        let listen = self.listen.parse::<SocketAddr>().map_err(|_| {
+            faults
+                .add("listen", format!("{:?} is no address with a port, as \"127.0.0.1:8081\"", self.listen));
+        });
+        faults.check(self.database.file_name().is_some(), "database", "must name a file");
+        let public_authority = authority(&self.public_url).ok_or(()).map_err(|()| {
+            faults.add(
+                "public_url",
+                format!(
+                    "{:?} is not of the form \"https://shop.example\", without path or query",
+                    self.public_url
+                ),
+            );
+        });
+        let hold = faults.seconds("hold_seconds", self.hold_seconds, 1, 86_400);
+        let keys = key_source(&self.admission, &mut faults);
+        let refresh = faults.seconds("admission.refresh_seconds", self.admission.refresh_seconds, 1, 86_400);
+        let terms = terms(&self.admission, &mut faults);
+        let webhook_secret = WebhookSecret::new(&self.payments.webhook_secret).ok_or(()).map_err(|()| {
+            faults.add("payments.webhook_secret", "must have at least 16 characters; take 32 random ones");
+        });
+        let reconcile =
+            faults.seconds("payments.reconcile_seconds", self.payments.reconcile_seconds, 1, 3_600);
+        faults.check(
+            self.payments.test_delay_ms <= 3_600_000,
+            "payments.test_delay_ms",
+            format!("must be at most 3600000, is {}", self.payments.test_delay_ms),
+        );
+        faults.check(
+            !self.products.is_empty(),
+            "products",
+            "must list at least one product: add a [[products]] table",
+        );
+        let mut ids = HashSet::new();
+        for (index, product) in self.products.iter().enumerate() {
+            check_product(product, &format!("products[{index}]"), &mut faults);
+            faults.check(
+                ids.insert(product.id.as_str()),
+                &format!("products[{index}].id"),
+                format!("{:?} is there twice; give each product an id of its own", product.id),
+            );
+        }
+        match (listen, public_authority, keys, terms, webhook_secret) {
+            (Ok(listen), Ok(public_authority), Some(keys), Some(terms), Ok(webhook_secret))
+                if faults.0.is_empty() =>
+            {
+                Ok(Config {
+                    listen,
+                    database: self.database,
+                    public_authority,
+                    hold,
+                    keys,
+                    refresh,
+                    terms,
+                    webhook_secret,
+                    reconcile,
+                    test_delay: Duration::from_millis(self.payments.test_delay_ms),
+                    products: self.products.into_iter().map(RawProduct::seed).collect(),
+                })
+            }
+            _ => Err(ConfigError(faults.0)),
+        }
+    }
+}
+
+fn authority(url: &str) -> Option<String> {
+    let uri: Uri = url.parse().ok()?;
+    let bare = matches!(uri.path(), "" | "/") && uri.query().is_none() && !url.contains('#');
+    let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;
+    (bare && matches!(uri.scheme_str(), Some("http" | "https")))
+        .then(|| authority.as_str().to_ascii_lowercase())
+}
+
+fn key_source(admission: &RawAdmission, faults: &mut Faults) -> Option<KeySource> {
+    match (&admission.jwks_file, &admission.jwks_url) {
+        (Some(path), None) => Some(KeySource::File(path.clone())),
+        (None, Some(url)) => {
+            let uri = url.parse::<Uri>().ok();
+            if uri.as_ref().is_some_and(|uri| uri.scheme_str() == Some("http") && uri.host().is_some()) {
+                return Some(KeySource::Url(url.clone()));
+            }
+            faults.add(
+                "admission.jwks_url",
+                format!(
+                    "{url:?} is no http:// address; name the gateway's own listener inside your network, or a file with \
+                     jwks_file"
+                ),
+            );
+            None
+        }
+        (None, None) => {
+            faults.add("admission", "needs jwks_file or jwks_url: where the gateway's public keys are");
+            None
+        }
+        (Some(_), Some(_)) => {
+            faults.add("admission", "has both jwks_file and jwks_url; keep one");
+            None
+        }
+    }
+}
+
+fn terms(admission: &RawAdmission, faults: &mut Faults) -> Option<Terms> {
+    faults.check(!admission.issuer.is_empty(), "admission.issuer", "must be the gateway's issuer");
+    faults.check(!admission.audience.is_empty(), "admission.audience", "must be the sale");
+    match Leeway::from_seconds(admission.leeway_seconds) {
+        Ok(leeway) => Some(Terms {
+            issuer: admission.issuer.clone(),
+            audience: admission.audience.clone(),
+            min_epoch: admission.min_epoch,
+            leeway,
+        }),
+        Err(_) => {
+            faults.add(
+                "admission.leeway_seconds",
+                format!("must be at most {}, is {}", Leeway::MAX_SECONDS, admission.leeway_seconds),
+            );
+            None
+        }
+    }
+}
+
+fn check_product(product: &RawProduct, at: &str, faults: &mut Faults) {
+    let id_good = (1..=40).contains(&product.id.len())
+        && product.id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    faults.check(
+        id_good,
+        &format!("{at}.id"),
+        format!("{:?} must be 1 to 40 characters of a-z, 0-9 and -", product.id),
+    );
+    faults.check(
+        (1..=200).contains(&product.name.chars().count()),
+        &format!("{at}.name"),
+        "must have 1 to 200 characters",
+    );
+    faults.check(
+        product.description.len() <= 4_000,
+        &format!("{at}.description"),
+        "must have at most 4000 bytes",
+    );
+    faults.check(
+        (0..=100_000_000_000).contains(&product.price_minor),
+        &format!("{at}.price_minor"),
+        format!("must be from 0 to 100000000000 (in cents), is {}", product.price_minor),
+    );
+    faults.check(
+        product.currency.len() == 3 && product.currency.bytes().all(|byte| byte.is_ascii_uppercase()),
+        &format!("{at}.currency"),
+        format!("{:?} must be a code of three capitals, as \"EUR\"", product.currency),
+    );
+    faults.check(
+        (0..=1_000_000_000).contains(&product.total),
+        &format!("{at}.total"),
+        format!("must be from 0 to 1000000000, is {}", product.total),
+    );
+    faults.check(
+        (1..=100).contains(&product.max_quantity),
+        &format!("{at}.max_quantity"),
+        format!("must be from 1 to 100, is {}", product.max_quantity),
+    );
+}
+
+// === impl RawProduct ===
+
+impl RawProduct {
+    fn seed(self) -> ProductSeed {
+        ProductSeed {
+            product: Product {
+                id: self.id,
+                name: self.name,
+                description: self.description,
+                price_minor: self.price_minor,
+                currency: self.currency,
+                max_quantity: self.max_quantity,
+            },
+            total: self.total,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The shop over HTTP: what DESIGN calls the reservation service, for programs (JSON) and for browsers (pages).
+//!
+//! Every shopper call verifies the admission token. Every `POST` takes an `Idempotency-Key`, as header or as the form
+//! field `idempotency_key`; keys of different visitors never meet. Errors are problem documents (RFC 9457), or plain
+//! pages where a browser asked.
+
+mod keys;
+mod negotiate;
+mod pages;
+mod request;
+mod respond;
+mod shop;
+mod webhooks;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::response::Response;
+use axum::routing::{get, post};
+
+use crate::admission::Admission;
+use crate::answer::Answer;
+use crate::cashier::Cashier;
+use crate::payments::Payments;
+use crate::payments::signature::WebhookSecret;
+use crate::store::Store;
+use keys::InFlight;
+use request::Flavour;
+
+/// What every handler needs; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) store: Store,
+    pub(crate) cashier: Cashier,
+    pub(crate) payments: Arc<dyn Payments>,
+    pub(crate) admission: Admission,
+    pub(crate) secret: WebhookSecret,
+    /// Host and port under which shoppers see the shop.
+    pub(crate) authority: Arc<str>,
+    in_flight: InFlight,
+}
+
+// === impl App ===
+
+impl App {
+    pub(crate) fn new(
+        store: Store,
+        cashier: Cashier,
+        payments: Arc<dyn Payments>,
+        admission: Admission,
+        secret: WebhookSecret,
+        authority: &str,
+    ) -> Self {
+        Self {
+            store,
+            cashier,
+            payments,
+            admission,
+            secret,
+            authority: authority.into(),
+            in_flight: InFlight::default(),
+        }
+    }
+
+    pub(crate) fn router(self) -> Router {
+        Router::new()
+            .route("/products/{id}", get(shop::product))
+            .route("/products/{id}/reservations", post(shop::reserve))
+            .route("/reservations/{id}", get(shop::reservation).delete(shop::cancel))
+            .route("/reservations/{id}/cancel", post(shop::cancel_form))
+            .route("/reservations/{id}/purchases", post(shop::pay))
+            .route("/purchases/{id}", get(shop::purchase))
+            .route("/checkout/{id}", get(shop::checkout))
+            .route("/webhooks/payments", post(webhooks::payment))
+            .route("/assets/shop.css", get(pages::css))
+            .route("/healthz", get(healthz))
+            .route("/audit", get(audit))
+            .fallback(not_found)
+            .method_not_allowed_fallback(not_allowed)
+            .layer(DefaultBodyLimit::max(request::LARGEST_BODY))
+            .with_state(self)
+    }
+}
+
+async fn healthz(State(app): State<App>) -> Response {
+    // Through the writer and back, so that a stuck writer is seen.
+    if let Err(error) = app.store.sweep().await {
+        tracing::warn!(%error, "unhealthy");
+        return respond::answer(Flavour::Program, &Answer::unavailable(), None);
+    }
+    if !app.admission.is_ready() {
+        let why = "No key set has been read yet, so no shopper can be let in.";
+        let answer = Answer::problem(503, "keys_unavailable", "Nobody can be let in", why);
+        return respond::answer(Flavour::Program, &answer, None);
+    }
+    respond::json(200, &serde_json::json!({ "status": "ok" }))
+}
+
+async fn audit(State(app): State<App>) -> Response {
+    match app.store.audit().await {
+        Ok(audit) => respond::json(200, &serde_json::json!(audit)),
+        Err(_) => respond::answer(Flavour::Program, &Answer::unavailable(), None),
+    }
+}
+
+async fn not_found(flavour: Flavour) -> Response {
+    let answer = Answer::problem(404, "not_found", "Nothing here", "There is nothing at this address.");
+    respond::answer(flavour, &answer, None)
+}
+
+async fn not_allowed(flavour: Flavour) -> Response {
+    let answer = Answer::problem(
+        405,
+        "method_not_allowed",
+        "Not that way",
+        "This address does not take requests of this method.",
+    );
+    respond::answer(flavour, &answer, None)
+}

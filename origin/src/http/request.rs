@@ -1,0 +1,208 @@
+//! What a request is, once it is read: who calls, in which flavour, with what.
+
+use std::convert::Infallible;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::response::Response;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN};
+use http::request::Parts;
+use http::{HeaderMap, Method};
+use ropeline_token::Refusal;
+use serde::de::DeserializeOwned;
+
+use super::{App, negotiate, respond};
+use crate::admission;
+use crate::answer::Answer;
+
+/// The largest body that is read, in bytes.
+pub(super) const LARGEST_BODY: usize = 16 * 1024;
+/// How long a body may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(10);
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Who is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flavour {
+    /// With JSON.
+    Program,
+    /// With pages and redirects.
+    Browser,
+}
+
+/// The last part but one of a path, decoded.
+#[derive(Debug)]
+pub(super) struct Id(pub(super) String);
+
+/// A visitor looks at something.
+#[derive(Debug)]
+pub(super) struct Look {
+    pub(super) visitor: String,
+    pub(super) flavour: Flavour,
+}
+
+/// A visitor wants something done.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) visitor: String,
+    pub(super) flavour: Flavour,
+    pub(super) headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+/// Unix seconds.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
+}
+
+// === impl Flavour ===
+
+impl Flavour {
+    fn of(method: &Method, headers: &HeaderMap) -> Self {
+        let form = method == Method::POST && content_type(headers) == FORM;
+        let accept = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
+        if form || negotiate::prefers_page(accept) { Self::Browser } else { Self::Program }
+    }
+}
+
+fn content_type(headers: &HeaderMap) -> String {
+    let line = headers.get(CONTENT_TYPE).and_then(|line| line.to_str().ok()).unwrap_or_default();
+    line.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+impl<S: Sync> FromRequestParts<S> for Flavour {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::of(&parts.method, &parts.headers))
+    }
+}
+
+// === impl Id ===
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        let flavour = Flavour::of(&parts.method, &parts.headers);
+        let Path(id) = Path::<String>::from_request_parts(parts, state).await.map_err(|_| {
+            let answer = Answer::problem(
+                400,
+                "path_invalid",
+                "This address cannot be read",
+                "Its path is no valid text.",
+            );
+            respond::answer(flavour, &answer, None)
+        })?;
+        Ok(Self(id))
+    }
+}
+
+// === impl Look ===
+
+fn visitor(app: &App, headers: &HeaderMap) -> Result<String, Answer> {
+    let refuse = |refusal: Refusal| admission::refused(refusal.code(), &refusal.to_string());
+    let mut lines = headers.get_all(admission::HEADER).iter();
+    let token = match (lines.next(), lines.next()) {
+        (None, _) => return Err(refuse(Refusal::Missing)),
+        (Some(_), Some(_)) => return Err(refuse(Refusal::Ambiguous)),
+        (Some(line), None) => line.to_str().map_err(|_| refuse(Refusal::Malformed))?,
+    };
+    app.admission.visitor(token, now())
+}
+
+impl FromRequestParts<App> for Look {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
+        let flavour = Flavour::of(&parts.method, &parts.headers);
+        match visitor(app, &parts.headers) {
+            Ok(visitor) => Ok(Self { visitor, flavour }),
+            Err(answer) => Err(respond::answer(flavour, &answer, None)),
+        }
+    }
+}
+
+// === impl Call ===
+
+impl FromRequest<App> for Call {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Response> {
+        let (parts, body) = request.into_parts();
+        let flavour = Flavour::of(&parts.method, &parts.headers);
+        let read = async {
+            let visitor = visitor(app, &parts.headers)?;
+            same_site(app, &parts.headers)?;
+            Ok((visitor, read_body(Request::from_parts(parts.clone(), body)).await?))
+        };
+        let (visitor, body) = read.await.map_err(|answer: Answer| respond::answer(flavour, &answer, None))?;
+        Ok(Self { visitor, flavour, headers: parts.headers, body })
+    }
+}
+
+/// Reads a whole body, or says what is wrong with it.
+pub(super) async fn read_body(request: Request) -> Result<Vec<u8>, Answer> {
+    let read = axum::body::to_bytes(request.into_body(), LARGEST_BODY);
+    match tokio::time::timeout(BODY_TIME, read).await {
+        Ok(Ok(body)) => Ok(body.into()),
+        Ok(Err(_)) => Err(Answer::problem(
+            413,
+            "body_too_large",
+            "The request is too large",
+            format!("The body was broken off or is larger than {LARGEST_BODY} bytes."),
+        )),
+        Err(_) => Err(Answer::problem(
+            408,
+            "body_too_slow",
+            "The request came too slowly",
+            "Send the body at once.",
+        )),
+    }
+}
+
+/// A page of another site may not act in the visitor's name.
+fn same_site(app: &App, headers: &HeaderMap) -> Result<(), Answer> {
+    let text = |name: &str| headers.get(name).and_then(|line| line.to_str().ok());
+    let foreign = match (text("sec-fetch-site"), text(ORIGIN.as_str())) {
+        (Some(site), _) => matches!(site, "cross-site" | "same-site"),
+        (None, Some(origin)) => {
+            let from = origin.split_once("://").map_or("", |(_, authority)| authority).to_ascii_lowercase();
+            from != *app.authority && Some(from.as_str()) != text(HOST.as_str())
+        }
+        (None, None) => false,
+    };
+    if foreign {
+        return Err(Answer::problem(
+            403,
+            "cross_site",
+            "This came from another site",
+            "The shop takes such requests from its own pages only.",
+        ));
+    }
+    Ok(())
+}
+
+impl Call {
+    /// The body's content, from JSON or a form; an empty body is an empty object.
+    pub(super) fn content<T: DeserializeOwned>(&self) -> Result<T, Answer> {
+        let invalid = |why: String| Answer::problem(400, "body_invalid", "The request cannot be read", why);
+        match content_type(&self.headers).as_str() {
+            FORM => serde_urlencoded::from_bytes(&self.body)
+                .map_err(|error| invalid(format!("The form: {error}."))),
+            "" if self.body.is_empty() => {
+                serde_json::from_slice(b"{}").map_err(|error| invalid(format!("{error}.")))
+            }
+            "application/json" => {
+                let body: &[u8] = if self.body.is_empty() { b"{}" } else { &self.body };
+                serde_json::from_slice(body).map_err(|error| invalid(format!("The JSON: {error}.")))
+            }
+            _ => Err(Answer::problem(
+                415,
+                "content_type_unknown",
+                "The request is in an unknown form",
+                format!("Send Content-Type: application/json, or {FORM}."),
+            )),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The shopper's calls.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Deserialize;
+
+use super::request::{Call, Flavour, Id, Look};
+use super::{App, keys, pages, respond};
+use crate::answer::Answer;
+use crate::checkout::{Hold, Payment};
+use crate::model::Stock;
+use crate::store::{Begun, KeyUse, StoreError};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReserveContent {
+    quantity: Option<u32>,
+    idempotency_key: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PayContent {
+    payment_method: String,
+    idempotency_key: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CancelContent {
+    idempotency_key: Option<String>,
+}
+
+/// What a call comes to: an answer, with the stock where it may have changed.
+type Outcome = Result<(Answer, Stock), Answer>;
+
+fn reply(flavour: Flavour, outcome: Outcome) -> Response {
+    match outcome {
+        Ok((answer, stock)) => respond::answer(flavour, &answer, Some(stock)),
+        Err(answer) => respond::answer(flavour, &answer, None),
+    }
+}
+
+fn unavailable(_: StoreError) -> Answer {
+    Answer::unavailable()
+}
+
+/// `GET /products/{id}`
+pub(super) async fn product(State(app): State<App>, Id(id): Id, look: Look) -> Response {
+    let view = match app.store.product(&id, &look.visitor).await {
+        Ok(Some(view)) => view,
+        Ok(None) => return respond::answer(look.flavour, &Answer::no_product(), None),
+        Err(_) => return respond::answer(look.flavour, &Answer::unavailable(), None),
+    };
+    let mut response = match look.flavour {
+        Flavour::Browser => match pages::product(&view) {
+            Ok(page) => respond::html(200, page, None),
+            Err(_) => return respond::answer(look.flavour, &Answer::unavailable(), None),
+        },
+        Flavour::Program => respond::json(
+            200,
+            &serde_json::json!({
+                "id": view.product.id,
+                "name": view.product.name,
+                "description": view.product.description,
+                "price_minor": view.product.price_minor,
+                "currency": view.product.currency,
+                "max_quantity": view.product.max_quantity,
+                "available": view.left.available,
+                "held": view.left.held,
+                "reservation": view.own.as_ref().filter(|own| own.state != Hold::Expired).map(|own| own.json()),
+                "links": { "self": format!("/products/{id}"), "reservations": format!("/products/{id}/reservations") },
+            }),
+        ),
+    };
+    respond::feedback(&mut response, None, Some(view.sale));
+    response
+}
+
+/// `POST /products/{id}/reservations`: 201 the hold, 200 the hold that the visitor has already, 409 nothing to hold.
+pub(super) async fn reserve(State(app): State<App>, Id(product): Id, call: Call) -> Response {
+    let outcome = async {
+        let content: ReserveContent = call.content()?;
+        let quantity = content.quantity.unwrap_or(1);
+        if quantity == 0 {
+            return Err(Answer::problem(
+                422,
+                "quantity_zero",
+                "None cannot be reserved",
+                "quantity: ask for one or more, or leave it out for one.",
+            ));
+        }
+        let key = keys::read(&call.headers, content.idempotency_key.as_deref())?;
+        let key = keys::bind(&call.visitor, key, &["reserve", &product, &quantity.to_string()]);
+        let _working = app.in_flight.enter(&key)?;
+        app.store.claim(key, product, i64::from(quantity)).await.map_err(unavailable)
+    };
+    reply(call.flavour, outcome.await)
+}
+
+/// `GET /reservations/{id}`
+pub(super) async fn reservation(State(app): State<App>, Id(id): Id, look: Look) -> Response {
+    let outcome = match app.store.reservation(&id, &look.visitor).await {
+        Ok(Some(view)) => Answer { location: None, ..Answer::reservation(&view.reservation) },
+        Ok(None) => Answer::no_reservation(),
+        Err(_) => Answer::unavailable(),
+    };
+    respond::answer(look.flavour, &outcome, None)
+}
+
+/// `DELETE /reservations/{id}`: 204, also when it was over before. Its own retry, so no key is needed.
+pub(super) async fn cancel(State(app): State<App>, Id(id): Id, call: Call) -> Response {
+    reply(call.flavour, app.store.cancel(call.visitor, id, None).await.map_err(unavailable))
+}
+
+/// `POST /reservations/{id}/cancel`: the same for forms, which know no `DELETE`.
+pub(super) async fn cancel_form(State(app): State<App>, Id(id): Id, call: Call) -> Response {
+    let outcome = async {
+        let content: CancelContent = call.content()?;
+        let key = keys::read(&call.headers, content.idempotency_key.as_deref())?;
+        let key = keys::bind(&call.visitor, key, &["cancel", &id]);
+        let _working = app.in_flight.enter(&key)?;
+        app.store.cancel(call.visitor.clone(), id, Some(key)).await.map_err(unavailable)
+    };
+    reply(call.flavour, outcome.await)
+}
+
+/// `POST /reservations/{id}/purchases`: 201 sold, 202 under way, 402 declined, 409 too late.
+pub(super) async fn pay(State(app): State<App>, Id(id): Id, call: Call) -> Response {
+    let outcome = async {
+        let content: PayContent = call.content()?;
+        let method = app.payments.method(&content.payment_method).map_err(|why| {
+            Answer::problem(422, "payment_method_unknown", "This means of payment is not known", why)
+                .page(format!("/checkout/{id}"))
+        })?;
+        let key = keys::read(&call.headers, content.idempotency_key.as_deref())?;
+        let key = keys::bind(&call.visitor, key, &["pay", &id, &method]);
+        let working = app.in_flight.enter(&key)?;
+        // In a task of its own: a shopper who hangs up does not stop a payment half-way.
+        let paying = tokio::spawn(async move {
+            let outcome = pay_now(&app, key, id, method).await;
+            drop(working);
+            outcome
+        });
+        paying.await.map_err(|_| Answer::unavailable())?
+    };
+    reply(call.flavour, outcome.await)
+}
+
+async fn pay_now(app: &App, key: KeyUse, reservation: String, method: String) -> Outcome {
+    let (begun, stock) = app.store.begin(key.clone(), reservation, method).await.map_err(unavailable)?;
+    let purchase = match begun {
+        Begun::Answered(answer) => return Ok((answer, stock)),
+        Begun::Started(purchase) => purchase,
+    };
+    let purchase =
+        app.cashier.drive(&purchase).await.map_err(unavailable)?.ok_or_else(Answer::no_purchase)?;
+    app.store.finish(key, Answer::purchased(&purchase)).await.map_err(unavailable)
+}
+
+/// `GET /purchases/{id}`
+pub(super) async fn purchase(State(app): State<App>, Id(id): Id, look: Look) -> Response {
+    let found = match app.store.purchase(&id, &look.visitor).await {
+        Ok(Some(found)) => found,
+        Ok(None) => return respond::answer(look.flavour, &Answer::no_purchase(), None),
+        Err(_) => return respond::answer(look.flavour, &Answer::unavailable(), None),
+    };
+    let answer = Answer::purchase(&found);
+    if look.flavour == Flavour::Program {
+        return respond::answer(look.flavour, &answer, None);
+    }
+    let name = match app.store.product(&found.reservation.product, &look.visitor).await {
+        Ok(Some(view)) => view.product.name,
+        Ok(None) => found.reservation.product.clone(),
+        Err(_) => return respond::answer(look.flavour, &Answer::unavailable(), None),
+    };
+    let waiting = matches!(found.state, Payment::Authorising | Payment::Capturing);
+    let mut response = respond::html(200, pages::purchase(&found, &name), waiting.then_some(2));
+    respond::feedback(&mut response, answer.lease, None);
+    response
+}
+
+/// `GET /checkout/{reservation}`: a page, whoever asks.
+pub(super) async fn checkout(State(app): State<App>, Id(id): Id, look: Look) -> Response {
+    let view = match app.store.reservation(&id, &look.visitor).await {
+        Ok(Some(view)) => view,
+        Ok(None) => return respond::answer(Flavour::Browser, &Answer::no_reservation(), None),
+        Err(_) => return respond::answer(Flavour::Browser, &Answer::unavailable(), None),
+    };
+    match (view.reservation.state, &view.purchase) {
+        (Hold::Paying | Hold::Capturing | Hold::Sold, Some(purchase)) => respond::see_other(&purchase.path()),
+        _ => match pages::checkout(&view, &app.payments.offers()) {
+            Ok((page, refresh)) => respond::html(200, page, refresh),
+            Err(_) => respond::answer(Flavour::Browser, &Answer::unavailable(), None),
+        },
+    }
+}

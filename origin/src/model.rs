@@ -1,0 +1,193 @@
+//! What the service sells, holds and settles, as stored and as shown.
+
+use serde::{Deserialize, Serialize};
+
+use crate::checkout::{Hold, Payment};
+
+/// A product.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Product {
+    /// Its name in addresses.
+    pub id: String,
+    /// Its name for people.
+    pub name: String,
+    /// A sentence or two.
+    pub description: String,
+    /// Price of one unit in the currency's minor unit (cents).
+    pub price_minor: i64,
+    /// ISO 4217 code.
+    pub currency: String,
+    /// The most one visitor may hold.
+    pub max_quantity: i64,
+}
+
+/// What is left of the sale, or of one product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Stock {
+    /// Units anybody may claim.
+    pub available: i64,
+    /// Units under a hold, which may come back.
+    pub held: i64,
+}
+
+/// A hold and who has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reservation {
+    /// Unguessable.
+    pub id: String,
+    /// The product.
+    pub product: String,
+    /// The token's `sub`.
+    pub visitor: String,
+    /// Units.
+    pub quantity: i64,
+    /// For all units, fixed when the hold was made.
+    pub amount_minor: i64,
+    /// ISO 4217 code.
+    pub currency: String,
+    /// Where it stands.
+    pub state: Hold,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// Unix milliseconds; a hold that is held or paying ends here.
+    pub expires_at: i64,
+}
+
+/// A payment for a reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Purchase {
+    /// Unguessable; the payment service knows the payment by it.
+    pub id: String,
+    /// Where it stands.
+    pub state: Payment,
+    /// The payment service's name for the means of payment; never a card number.
+    pub method: String,
+    /// Why it was declined, in words for the shopper.
+    pub reason: Option<String>,
+    /// Unix milliseconds.
+    pub created_at: i64,
+    /// What is paid for.
+    pub reservation: Reservation,
+}
+
+/// The books of one product.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProductAudit {
+    /// The product.
+    pub id: String,
+    /// Units there ever were.
+    pub total: i64,
+    /// Units anybody may claim.
+    pub available: i64,
+    /// Units counted over the reservations that are held, paying or capturing.
+    pub held: i64,
+    /// Units counted over the reservations that are sold.
+    pub sold: i64,
+    /// Whether `total = available + held + sold`, and the stock's own counters say the same.
+    pub balanced: bool,
+}
+
+/// The books of the shop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Audit {
+    /// Whether every product is balanced.
+    pub balanced: bool,
+    /// Every product.
+    pub products: Vec<ProductAudit>,
+}
+
+/// What the gateway is told about the visitor's lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Lease {
+    /// The visitor has a hold.
+    Hold,
+    /// The visitor is done and needs the lease no more.
+    End,
+}
+
+// === impl Stock ===
+
+impl Stock {
+    /// The value of the `Ropeline-Stock` header.
+    #[must_use]
+    pub(crate) fn header(self) -> String {
+        format!("{}; held={}", self.available, self.held)
+    }
+}
+
+// === impl Reservation ===
+
+impl Reservation {
+    /// The state at `now`: a due hold is over, whether or not it has been swept.
+    #[must_use]
+    pub(crate) fn at(mut self, now: i64) -> Self {
+        if now >= self.expires_at {
+            self.state = crate::checkout::expire(self.state).0;
+        }
+        self
+    }
+
+    /// Its address for programs.
+    #[must_use]
+    pub(crate) fn path(&self) -> String {
+        format!("/reservations/{}", self.id)
+    }
+
+    /// Its address for people.
+    #[must_use]
+    pub(crate) fn page(&self) -> String {
+        format!("/checkout/{}", self.id)
+    }
+
+    /// As answered to programs.
+    #[must_use]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "id": self.id,
+            "product": self.product,
+            "quantity": self.quantity,
+            "amount_minor": self.amount_minor,
+            "currency": self.currency,
+            "state": self.state.as_str(),
+            "created_at": self.created_at,
+            "expires_at": self.expires_at,
+            "links": { "self": self.path(), "checkout": self.page(), "purchases": format!("{}/purchases", self.path()) },
+        })
+    }
+}
+
+// === impl Purchase ===
+
+impl Purchase {
+    /// Its address, for programs and people.
+    #[must_use]
+    pub(crate) fn path(&self) -> String {
+        format!("/purchases/{}", self.id)
+    }
+
+    /// As answered to programs.
+    #[must_use]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "id": self.id,
+            "state": self.state.as_str(),
+            "reason": self.reason,
+            "amount_minor": self.reservation.amount_minor,
+            "currency": self.reservation.currency,
+            "created_at": self.created_at,
+            "reservation": self.reservation.json(),
+            "links": { "self": self.path() },
+        })
+    }
+}
+
+/// A new unguessable name: the prefix and 128 random bits.
+///
+/// # Errors
+/// When the operating system has no randomness to give.
+pub(crate) fn new_id(prefix: &str) -> Result<String, getrandom::Error> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits)?;
+    Ok(format!("{prefix}{:032x}", u128::from_be_bytes(bits)))
+}

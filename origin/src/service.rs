@@ -1,0 +1,227 @@
+//! The whole service: books, payment service, keys and listener, started and stopped together.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::ListenerExt;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use crate::admission::{Admission, KeySource, KeysUnreadable};
+use crate::cashier::Cashier;
+use crate::config::Config;
+use crate::http::App;
+use crate::model::Audit;
+use crate::payments::Payments;
+use crate::payments::test_provider::{self, TestProvider};
+use crate::store::{self, Store, StoreError};
+
+/// How often due holds are ended when nobody claims.
+const SWEEP: Duration = Duration::from_secs(1);
+/// Connections that are still busy this long after the order to stop are cut.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Why the service could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("listen: {address} cannot be listened on: {error}")]
+    Listen {
+        /// As configured.
+        address: SocketAddr,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The books cannot be opened.
+    #[error("database: {0}")]
+    Books(#[from] store::OpenError),
+    /// The test provider's books cannot be opened.
+    #[error("database: {0}")]
+    TestProvider(#[from] test_provider::OpenError),
+    /// The key file cannot be read.
+    #[error("admission.jwks_file: {0}")]
+    Keys(#[from] KeysUnreadable),
+    /// No HTTP client.
+    #[error("admission.jwks_url: {0}")]
+    Client(#[from] reqwest::Error),
+}
+
+/// The service, listening and not yet answering.
+#[derive(Debug)]
+pub struct Origin {
+    listener: TcpListener,
+    address: SocketAddr,
+    app: axum::Router,
+    handle: Handle,
+    admission: Admission,
+    cashier: Cashier,
+    provider: TestProvider,
+    refresh: Duration,
+    reconcile: Duration,
+}
+
+/// A look at a running service from within its process; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    store: Store,
+}
+
+// === impl Handle ===
+
+impl Handle {
+    /// The books of every product, of one moment.
+    ///
+    /// # Errors
+    /// When the books cannot be read.
+    pub async fn audit(&self) -> Result<Audit, StoreError> {
+        self.store.audit().await
+    }
+}
+
+// === impl Origin ===
+
+impl Origin {
+    /// Opens everything and listens. Keys at an address are fetched when the service runs, since the gateway that
+    /// publishes them may start after it; until then shoppers are answered 503.
+    ///
+    /// # Errors
+    /// When the address is taken, a database cannot be opened, or the key file cannot be read.
+    pub async fn bind(config: Config) -> Result<Self, StartError> {
+        let admission = Admission::new(config.terms, config.keys.clone())?;
+        if let KeySource::File(_) = config.keys {
+            admission.refresh().await?;
+        }
+        let store = Store::open(&config.database, &config.products, config.hold).await?;
+        let provider = TestProvider::open(
+            &payments_path(&config.database),
+            config.webhook_secret.clone(),
+            config.test_delay,
+        )
+        .await?;
+        let failed = |error| StartError::Listen { address: config.listen, error };
+        let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let payments: Arc<dyn Payments> = Arc::new(provider.clone());
+        let cashier = Cashier::new(store.clone(), payments.clone());
+        let app = App::new(
+            store.clone(),
+            cashier.clone(),
+            payments,
+            admission.clone(),
+            config.webhook_secret,
+            &config.public_authority,
+        );
+        Ok(Self {
+            listener,
+            address,
+            app: app.router(),
+            handle: Handle { store },
+            admission,
+            cashier,
+            provider,
+            refresh: config.refresh,
+            reconcile: config.reconcile,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// For looking at it while it runs.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Answers until `shutdown`, then finishes what it has begun. What payments were under way is taken up at the
+    /// next start.
+    ///
+    /// # Errors
+    /// When the listener fails for good.
+    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.admission.keep_refreshing(self.refresh));
+        tasks.spawn(self.cashier.keep_reconciling(self.reconcile));
+        tasks.spawn(self.provider.deliver(webhook_url(self.address)));
+        tasks.spawn(keep_sweeping(self.handle.store));
+        tracing::info!(address = %self.address, "listening");
+        let (stopping, mut stopped) = tokio::sync::watch::channel(());
+        let listener = self.listener.tap_io(|stream| {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "answers may be delayed");
+            }
+        });
+        let served = axum::serve(listener, self.app).with_graceful_shutdown(async move {
+            shutdown.await;
+            drop(stopping);
+        });
+        tokio::select! {
+            served = async { served.await } => served,
+            () = async {
+                // Ends when the sender is dropped, which is the order to stop.
+                while stopped.changed().await.is_ok() {}
+                tokio::time::sleep(GRACE).await;
+            } => Ok(()),
+        }
+    }
+}
+
+/// The test provider's books lie beside the shop's.
+fn payments_path(database: &Path) -> std::path::PathBuf {
+    let mut name = database.file_name().unwrap_or_default().to_owned();
+    name.push("-payments");
+    database.with_file_name(name)
+}
+
+/// The test provider runs beside the shop, so it reaches it by the port it listens on.
+fn webhook_url(mut address: SocketAddr) -> String {
+    match address.ip() {
+        std::net::IpAddr::V4(ip) if ip.is_unspecified() => {
+            address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+        }
+        std::net::IpAddr::V6(ip) if ip.is_unspecified() => {
+            address.set_ip(std::net::Ipv6Addr::LOCALHOST.into());
+        }
+        _ => {}
+    }
+    format!("http://{address}/webhooks/payments")
+}
+
+async fn keep_sweeping(store: Store) {
+    let mut tick = tokio::time::interval(SWEEP);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        if let Err(error) = store.sweep().await {
+            tracing::warn!(%error, "could not sweep; claims do it by themselves");
+        }
+    }
+}
+
+/// Runs a whole service: [`Origin::bind`] and [`Origin::serve`].
+///
+/// # Errors
+/// When it cannot be started, or the listener fails for good.
+pub async fn run(
+    config: Config,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), RunError> {
+    Origin::bind(config).await?.serve(shutdown).await?;
+    Ok(())
+}
+
+/// Why a service is not running.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The listener failed.
+    #[error("the listener failed: {0}")]
+    Listener(#[from] std::io::Error),
+}

@@ -1,0 +1,13 @@
+//! The reservation service as its clients see it: over HTTP, with real tokens, and with its process killed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    dead_code,
+    unreachable_pub,
+    reason = "a test stops at the first thing that is not as it should be"
+)]
+
+mod common;
+mod shop;
