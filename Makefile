@@ -40,10 +40,10 @@ bins: ## the binaries that the whole-system tests start, as those tests want the
 	@scripts/setup.sh build
 	$(CARGO) build --locked --workspace --all-features --bins --tests
 
-bench: ## every benchmark, one after another
+bench: ## every benchmark, one after another, or those named: BENCHES="verify joins"
 	@scripts/setup.sh bench
-	$(CARGO) bench --locked --workspace --all-features --benches
+	scripts/bench.sh $(BENCHES)
 
-fuzz: ## every fuzz target for FUZZ_SECONDS (default 60) each
+fuzz: ## every fuzz target for FUZZ_SECONDS (60 unless told) each, or those named: TARGETS="cookie path"
 	@scripts/setup.sh fuzz
 	scripts/fuzz.sh $(TARGETS)

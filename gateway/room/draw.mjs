@@ -1,0 +1,112 @@
+// The draw, recomputed by the shopper's own browser.
+//
+// SHA-256 (FIPS 180-4) is done here and not by crypto.subtle: that exists only in secure contexts, and the shuffle
+// needs some 500 hashes one after the other. The output is public, so timing gives nothing away.
+
+/** @param {number} n @param {number} root the root whose fraction is wanted */
+const fractionBits = (n, root) => Math.floor((n ** (1 / root) % 1) * 2 ** 32);
+
+/** The first primes' square and cube roots are where SHA-256's constants come from (FIPS 180-4 §4.2.2, §5.3.3). */
+const PRIMES = (() => {
+  const primes = [];
+  for (let n = 2; primes.length < 64; n++) if (primes.every((p) => n % p)) primes.push(n);
+  return primes;
+})();
+const ROUND_CONSTANTS = PRIMES.map((p) => fractionBits(p, 3));
+const INITIAL_HASH = PRIMES.slice(0, 8).map((p) => fractionBits(p, 2));
+
+const rotate = (x, n) => (x >>> n) | (x << (32 - n));
+
+/**
+ * SHA-256 of some bytes.
+ * @param {Uint8Array} message
+ * @returns {Uint8Array} 32 bytes
+ */
+export function sha256(message) {
+  const blocks = (message.length + 9 + 63) >> 6;
+  const padded = new Uint8Array(blocks * 64);
+  padded.set(message);
+  padded[message.length] = 0x80;
+  const view = new DataView(padded.buffer);
+  view.setUint32(padded.length - 8, Math.floor(message.length / 2 ** 29));
+  view.setUint32(padded.length - 4, message.length << 3);
+
+  const hash = Int32Array.from(INITIAL_HASH, (x) => x | 0);
+  const w = new Int32Array(64);
+  for (let block = 0; block < padded.length; block += 64) {
+    for (let i = 0; i < 16; i++) w[i] = view.getInt32(block + i * 4);
+    for (let i = 16; i < 64; i++) {
+      const s0 = rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ (w[i - 15] >>> 3);
+      const s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ (w[i - 2] >>> 10);
+      w[i] = w[i - 16] + s0 + w[i - 7] + s1;
+    }
+    let [a, b, c, d, e, f, g, h] = hash;
+    for (let i = 0; i < 64; i++) {
+      const s1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
+      const t1 = (h + s1 + ((e & f) ^ (~e & g)) + ROUND_CONSTANTS[i] + w[i]) | 0;
+      const s0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
+      const t2 = (s0 + ((a & b) ^ (a & c) ^ (b & c))) | 0;
+      [h, g, f, e, d, c, b, a] = [g, f, e, (d + t1) | 0, c, b, a, (t1 + t2) | 0];
+    }
+    [a, b, c, d, e, f, g, h].forEach((x, i) => (hash[i] += x));
+  }
+  const out = new DataView(new ArrayBuffer(32));
+  hash.forEach((x, i) => out.setInt32(i * 4, x));
+  return new Uint8Array(out.buffer);
+}
+
+/**
+ * @param {string} hex
+ * @returns {Uint8Array}
+ */
+export function fromHex(hex) {
+  return Uint8Array.from(hex.replace(/^0x/, "").match(/../g) ?? [], (pair) => parseInt(pair, 16));
+}
+
+/** @param {Uint8Array} bytes */
+export const toHex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/**
+ * The draw's seed: `SHA-256("ropeline-draw-v1" ‖ SHA-256(manifest) ‖ size as u64 LE ‖ secret)`.
+ * @param {string} manifest the published bytes
+ * @param {number} size how many are drawn
+ * @param {Uint8Array} secret 32 bytes
+ * @returns {Uint8Array}
+ */
+export function drawSeed(manifest, size, secret) {
+  const text = new TextEncoder();
+  const input = new Uint8Array(88);
+  input.set(text.encode("ropeline-draw-v1"));
+  input.set(sha256(text.encode(manifest)), 16);
+  new DataView(input.buffer).setBigUint64(48, BigInt(size), true);
+  input.set(secret, 56);
+  return sha256(input);
+}
+
+/** How often the draw swaps or not. */
+export const DRAW_ROUNDS = 255;
+
+/**
+ * Where the swap-or-not shuffle puts an index: `compute_shuffled_index` of the Ethereum consensus specification.
+ * @param {number} index below `count`
+ * @param {number} count how many are shuffled
+ * @param {Uint8Array} seed 32 bytes
+ * @param {number} rounds
+ * @returns {number}
+ */
+export function shuffledIndex(index, count, seed, rounds = DRAW_ROUNDS) {
+  const input = new Uint8Array(37);
+  const view = new DataView(input.buffer);
+  input.set(seed);
+  for (let round = 0; round < rounds; round++) {
+    input[32] = round;
+    const head = new DataView(sha256(input.subarray(0, 33)).buffer);
+    const pivot = Number(head.getBigUint64(0, true) % BigInt(count));
+    const flip = (pivot + count - index) % count;
+    const position = Math.max(index, flip);
+    view.setUint32(33, Math.floor(position / 256), true);
+    const bits = sha256(input)[(position % 256) >> 3];
+    if ((bits >> (position % 8)) & 1) index = flip;
+  }
+  return index;
+}

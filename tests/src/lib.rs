@@ -14,6 +14,7 @@
 )]
 
 pub mod browser;
+pub mod gateway;
 pub mod ports;
 pub mod process;
 pub mod raw;

@@ -59,17 +59,12 @@ impl Shop {
         received.iter().filter(|bytes| !bytes.is_empty()).cloned().collect()
     }
 
-    /// The requests received so far.
-    ///
-    /// # Panics
-    /// When the bytes of a connection are not a row of whole requests.
+    /// The whole requests received so far; a beginning of one is not among them.
     pub fn requests(&self) -> Vec<Received> {
         let mut requests = Vec::new();
         for bytes in self.bytes() {
             let mut rest = bytes.as_slice();
-            while !rest.is_empty() {
-                let (request, used) = parse(rest)
-                    .unwrap_or_else(|| panic!("no whole request reached the shop: {}", rest.escape_ascii()));
+            while let Some((request, used)) = parse(rest) {
                 requests.push(request);
                 rest = &rest[used..];
             }

@@ -1,7 +1,7 @@
 //! What an operator says about a sale, checked as a whole before anything uses it.
 
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 
 use serde::{Deserialize, Serialize};
 
@@ -170,6 +170,9 @@ impl TryFrom<RawDefinition> for SaleDefinition {
 }
 
 impl SaleDefinition {
+    /// What a lease may last, in milliseconds.
+    pub const LEASE_MS: RangeInclusive<u64> = 1_000..=LONGEST_MS;
+
     /// A sale without opening time, joining time or draw is open as long as it exists.
     pub fn is_always_on(&self) -> bool {
         self.opens_at.is_none() && self.joins_open_at.is_none() && self.draw.is_none()
@@ -234,7 +237,7 @@ impl RawDefinition {
         faults.unless(self.max_active >= 1, "max_active", "at least 1");
         faults.span("claim_window_ms", self.claim_window_ms, 1_000);
         faults.span("recall_grace_ms", self.recall_grace_ms, 0);
-        faults.span("lease_ms", self.lease_ms, 1_000);
+        faults.span("lease_ms", self.lease_ms, *SaleDefinition::LEASE_MS.start());
         faults.unless((100..=1_000).contains(&self.overcommit_percent), "overcommit_percent", "100 to 1000");
         if let Some(url) = &self.entry_url {
             // A second slash would make it the address of another host.

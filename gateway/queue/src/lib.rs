@@ -1,24 +1,36 @@
 //! The queue of a sale as a pure state machine: arrivals, draw, calling, pacing, ETA.
 //!
 //! Nothing here reads a clock, a socket or a file. Every function that depends on time takes `now`, and
-//! `Queue` says after each event what a store has to keep ([`Changes`]); `SaleView` is what the
+//! [`Queue`] says after each event what a store has to keep ([`Changes`]); [`SaleView`] is what the
 //! gateways need to answer everybody else. Wall times are Unix milliseconds ([`UnixMillis`]).
 
-pub mod definition;
+mod calls;
+mod definition;
 pub mod draw;
 pub mod flow;
 pub mod health;
-pub mod outcome;
+mod manifest;
+mod outcome;
+mod pacer;
 pub mod poll;
+mod queue;
+mod state;
 pub mod types;
+mod view;
 pub mod visitors;
 
+pub use calls::{CallBatch, CallLog};
 pub use definition::{
     DefinitionErrors, DrawDefinition, FieldError, Pace, Protect, RawDefinition, SaleDefinition,
 };
+pub use manifest::{DrawState, Manifest, TRUST, hex};
 pub use outcome::{
     AdmissionRecord, AdmissionState, ChangeRefusal, Changes, ClaimRefusal, Claimed, Command, CommandDone,
     CommandRefusal, JoinOptions, JoinRecord, JoinRefusal, Joined, LeaseEvent, LeaveRefusal, PauseReason,
     TickInput,
 };
+pub use pacer::{ClaimRatio, Pacer};
+pub use queue::Queue;
+pub use state::{Core, Totals};
 pub use types::{Arrival, Epoch, Phase, Place, Position, SaleId, SaleIdError, Stock, UnixMillis, VisitorKey};
+pub use view::{DrawView, SaleView, Snapshot, SnapshotDraw, Standing};

@@ -251,7 +251,7 @@ pub struct AdmissionRecord {
 /// What has changed since it was asked last; a store keeps all of it in one commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// The core is to be written anew.
+    /// [`Core`](crate::Core) is to be written anew.
     pub core: bool,
     /// The definition is to be written anew.
     pub definition: bool,

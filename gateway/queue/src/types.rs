@@ -135,7 +135,7 @@ impl UnixMillis {
 
 /// Where a ticket stands: its arrival and, once the draw knows it, its place.
 ///
-/// Made with `SaleView::position`, or from a node's own list of places.
+/// Made with [`SaleView::position`](crate::SaleView::position), or from a node's own list of places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The ticket's number.

@@ -125,8 +125,8 @@ impl Wanted {
             let coding = parts.next().unwrap_or("").trim();
             let quality = parts
                 .filter_map(|p| p.trim().split_once('='))
-                .find(|(name, _)| name.eq_ignore_ascii_case("q"))
-                .map_or(1000, |(_, value)| thousandths(value));
+                .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
+                .map_or(1000, |(_, value)| thousandths(value.trim()));
             let slot = if coding.eq_ignore_ascii_case("br") {
                 &mut wanted.brotli
             } else if coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip") {

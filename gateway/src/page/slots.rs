@@ -35,7 +35,7 @@ slots! {
     "progress.max" => ProgressMax, "progress.value" => ProgressValue, "hide.progress" => HideProgress,
     "label.progress" => LabelProgress,
     "note" => Note, "hide.note" => HideNote, "refresh" => Refresh, "refresh_s" => RefreshSeconds,
-    "button.join" => Join, "hide.join" => HideJoin, "button.claim" => Claim, "hide.claim" => HideClaim,
+    "button.join" => Join, "note.join" => NoteJoin, "hide.join" => HideJoin, "button.claim" => Claim, "hide.claim" => HideClaim,
     "button.rejoin" => Rejoin, "hide.rejoin" => HideRejoin, "button.retry" => Retry,
     "button.leave_summary" => LeaveSummary, "button.leave_detail" => LeaveDetail, "button.leave" => Leave,
     "hide.leave" => HideLeave,
@@ -83,6 +83,10 @@ impl<'a> Page<'a> {
         let texts = &words.texts;
         let api = &input.api_prefix;
         let refresh_s = state.refresh_s().to_string();
+        let period = match state.refresh_s() {
+            seconds @ 0..120 => fill(&texts.eta.seconds, &[("n", &seconds.to_string())]),
+            seconds => texts.duration(seconds / 60),
+        };
         let when = match state {
             State::Scheduled => input.joins_open_at.map(|at| (&texts.label.joins_open, at)),
             State::InDraw => input.draw_closes_at.map(|at| (&texts.label.draw, at)),
@@ -99,10 +103,10 @@ impl<'a> Page<'a> {
             css: format!("{api}/assets/{}", assets.style.name),
             js: format!("{api}/assets/{}", assets.script.name),
             draw: format!("{api}/sales/{}/draw", input.sale),
-            refresh: fill(&texts.note.refresh, &[("seconds", &refresh_s)]),
+            refresh: fill(&texts.note.refresh, &[("time", &period)]),
             refresh_s,
             when: when.map(|(label, at)| (label.as_str(), rfc3339(at), utc_words(at))),
-            figures: Figures::new(standing, state, words),
+            figures: Figures::new(input, standing, state, words),
             note: note(input, standing, state, words),
         }
     }
@@ -152,6 +156,7 @@ impl<'a> Page<'a> {
             Slot::Refresh => Text(&self.refresh),
             Slot::RefreshSeconds => Text(&self.refresh_s),
             Slot::Join => Text(&texts.button.join),
+            Slot::NoteJoin => Text(&texts.note.join),
             Slot::HideJoin => Hidden(self.state != State::Joining),
             Slot::Claim => Text(&texts.button.claim),
             Slot::HideClaim => Hidden(!matches!(self.state, State::Called | State::Admitted | State::Recall)),
@@ -181,7 +186,7 @@ impl<'a> Page<'a> {
 }
 
 impl Figures {
-    fn new(standing: &Standing, state: State, words: &Words) -> Option<Self> {
+    fn new(input: &RoomInput, standing: &Standing, state: State, words: &Words) -> Option<Self> {
         let Standing::Waiting { place: Some(place), serving, eta } = *standing else {
             return None;
         };
@@ -190,6 +195,8 @@ impl Figures {
             return None;
         }
         let texts = &words.texts;
+        // A queue that stands still has no expected wait.
+        let eta = eta.filter(|_| state == State::Waiting && !input.all_held);
         Some(Self {
             place: texts.number(place.saturating_add(1)),
             ahead: moving.then(|| (texts.number(place.saturating_sub(serving)), texts.wait(eta))),

@@ -54,13 +54,13 @@ tables! {
     Number { group }
     Label { place, ahead, eta, progress, joins_open, opens, draw, reason }
     Button { join, claim, rejoin, retry, leave_summary, leave_detail, leave }
-    Note { refresh, retrying, retrying_outside, held, within, called_away }
-    Eta { unknown, under_minute, under_two_minutes, minutes, hours, hours_minutes, up_to, about, between }
-    Check { summary, arrival, size, seed, server, own, agree, differ, late, document }
+    Note { join, refresh, retrying, retrying_outside, busy, busy_outside, held, within }
+    Eta { unknown, under_minute, under_two_minutes, seconds, minutes, hours, hours_minutes, up_to, about, between }
+    Check { summary, arrival, size, seed, server, own, agree, differ, committed, broken, late, document }
     Live { progress }
 }
 
-/// The texts of every state; `blocked` and `refused` are said by the script alone.
+/// The texts of every state; `blocked`, `stuck` and `refused` are said by the script alone.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct States {
@@ -79,6 +79,7 @@ pub(super) struct States {
     pub(super) sold_out: StateText,
     pub(super) closed: StateText,
     pub(super) blocked: StateText,
+    pub(super) stuck: StateText,
     pub(super) refused: StateText,
 }
 

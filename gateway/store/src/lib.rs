@@ -1,21 +1,28 @@
 //! Where the state of the sales lives.
 //!
 //! [`QueueStore`] is what a gateway talks to; it hides where the state is and who else shares it.
-//! The rules of a sale are not here: every store runs the state machine of [`ropeline_queue`].
+//! [`EmbeddedStore`] keeps it in this process, durably, in one file. The rules of a sale are not
+//! here: both the embedded store and any other run the state machine of [`ropeline_queue`].
 //!
 //! One clock decides for each store. It is the store's own, so no call takes the time as a
 //! parameter, and two gateways with different clocks cannot disagree about a lease.
 
 mod clock;
+#[cfg(any(test, feature = "contract-suite"))]
+pub mod contract;
+mod embedded;
 mod error;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use ropeline_queue::{
     Arrival, ChangeRefusal, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal, JoinRefusal, Joined,
-    LeaseEvent, LeaveRefusal, Position, SaleDefinition, SaleId, Stock, VisitorKey,
+    LeaseEvent, LeaveRefusal, Position, SaleDefinition, SaleId, SaleView, Stock, TickInput, VisitorKey,
 };
 
 pub use clock::{Clock, SystemClock};
+pub use embedded::EmbeddedStore;
 pub use error::StoreError;
 
 /// One visitor's wish to join a sale.
@@ -109,4 +116,20 @@ pub trait QueueStore: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::UnknownSale`], [`StoreError::Unavailable`].
     async fn stock(&self, sale: &SaleId, stock: Stock) -> Result<(), StoreError>;
+
+    /// Moves the sale on to the store's present time: ends leases, lapses calls, changes phase,
+    /// draws, calls. Atomic, and idempotent at one instant: any number of gateways may tick as
+    /// often as they like, together they call what time has earned. A tick that changes nothing
+    /// costs no write.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSale`], [`StoreError::Unavailable`].
+    async fn tick(&self, sale: &SaleId, input: TickInput) -> Result<Arc<SaleView>, StoreError>;
+
+    /// Where the sale stood after the last change or tick, in one read. Never waits for a write
+    /// in progress; `as_of` in the view says how old it is.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSale`]; [`StoreError::Unavailable`] where the store is remote.
+    async fn view(&self, sale: &SaleId) -> Result<Arc<SaleView>, StoreError>;
 }

@@ -1,0 +1,222 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const BATCH: u64 = 500;
+const PERIOD: u64 = 5_000;
+
+/// A sale whose queue never empties, ticked four times a second.
+struct Sale {
+    flow: Flow,
+    now: u64,
+}
+
+impl Sale {
+    fn new() -> Self {
+        Self { flow: Flow::new(PERIOD), now: 1_700_000_000_000 }
+    }
+
+    fn tick(&mut self, called: u64, backlog: Backlog) -> Option<Rate> {
+        self.now += 250;
+        self.flow.observe(UnixMillis(self.now), called, backlog);
+        self.flow.rate()
+    }
+
+    /// Batches for so many seconds; each tick's rate is handed to `see`.
+    fn batches(&mut self, seconds: u64, mut size: impl FnMut() -> u64, mut see: impl FnMut(Option<Rate>)) {
+        for _ in 0..seconds * 4 {
+            let called = if (self.now + 250).is_multiple_of(PERIOD) { size() } else { 0 };
+            see(self.tick(called, Backlog::Waiting));
+        }
+    }
+
+    fn still(&mut self, seconds: u64, backlog: Backlog, mut see: impl FnMut(Option<Rate>)) {
+        for _ in 0..seconds * 4 {
+            see(self.tick(0, backlog));
+        }
+    }
+}
+
+fn eta(rate: Option<Rate>, ahead: u64) -> Option<EtaRange> {
+    rate.map(|rate| EtaRange::new(ahead, rate, PERIOD))
+}
+
+#[test]
+fn the_rate_is_unknown_until_measured_and_then_right() {
+    let mut sale = Sale::new();
+    // The opening batch and three segments.
+    sale.batches(19, || BATCH, |rate| assert_eq!(rate, None));
+    sale.batches(5, || BATCH, drop);
+    let rate = sale.flow.rate().unwrap();
+    assert!(rate.low <= 6_000 && rate.high >= 6_000 && rate.high - rate.low <= 700, "{rate:?}");
+    assert_eq!(EtaRange::new(0, rate, PERIOD).low_s, 0);
+    assert!(EtaRange::new(0, rate, PERIOD).high_s >= 5, "the next batch is up to five seconds away");
+    let far = EtaRange::new(60_000, rate, PERIOD);
+    assert!(far.low_s <= 600 && far.high_s >= 600 && far.high_s - far.low_s < 90, "{far:?}");
+}
+
+#[test]
+fn a_smooth_pace_measures_like_batches() {
+    let mut sale = Sale::new();
+    for _ in 0..60 * 4 {
+        sale.tick(25, Backlog::Waiting);
+    }
+    let rate = sale.flow.rate().unwrap();
+    assert!((5_000..=6_000).contains(&rate.low) && (6_000..=7_000).contains(&rate.high), "{rate:?}");
+}
+
+#[test]
+fn a_slow_batch_pace_is_no_silence() {
+    let mut flow = Flow::new(120_000);
+    let mut now = 0;
+    for second in 0..3_600 {
+        now += 1_000;
+        flow.observe(UnixMillis(now), if second % 120 == 0 { 60 } else { 0 }, Backlog::Waiting);
+        assert!(second < 400 || flow.rate().is_some(), "second {second}");
+    }
+    let rate = flow.rate().unwrap();
+    assert!(rate.low <= 30 && rate.high >= 30 && rate.high <= 33, "{rate:?}");
+}
+
+#[test]
+fn a_pause_is_unknown_and_leaves_the_measure_as_it_was() {
+    let mut sale = Sale::new();
+    sale.batches(120, || BATCH, drop);
+    let before = sale.flow.rate();
+    assert!(before.is_some());
+    sale.still(1_800, Backlog::Stopped, |rate| assert_eq!(rate, None));
+    sale.batches(60, || BATCH, |rate| assert_eq!(rate, before));
+}
+
+#[test]
+fn an_empty_queue_does_not_look_slow() {
+    let mut sale = Sale::new();
+    sale.batches(120, || BATCH, drop);
+    let before = sale.flow.rate();
+    for _ in 0..400 {
+        sale.tick(1, Backlog::Empty);
+    }
+    sale.batches(60, || BATCH, |rate| assert_eq!(rate, before));
+}
+
+#[test]
+fn a_long_silence_is_unknown_and_the_next_segment_ends_it() {
+    let mut sale = Sale::new();
+    sale.batches(160, || BATCH, drop);
+    let before = sale.flow.rate().unwrap();
+    sale.still(29, Backlog::Waiting, |rate| assert_eq!(rate, Some(before)));
+    sale.still(2, Backlog::Waiting, drop);
+    sale.still(600, Backlog::Waiting, |rate| assert_eq!(rate, None));
+    sale.tick(BATCH, Backlog::Waiting);
+    assert_eq!(sale.flow.rate(), None, "one call after an outage is no flow");
+    sale.batches(10, || BATCH, drop);
+    let after = sale.flow.rate().unwrap();
+    assert!(after.high >= 5_000, "an outage of ten minutes is not part of the flow: {after:?}");
+}
+
+#[test]
+fn wild_measurements_are_unknown_rather_than_a_guess() {
+    let mut sale = Sale::new();
+    let mut sizes = [1, 40_000, 2].into_iter().cycle();
+    sale.batches(25, || sizes.next().unwrap(), drop);
+    assert_eq!(sale.flow.rate(), None);
+}
+
+#[test]
+fn a_clock_that_steps_back_adds_no_time() {
+    let mut sale = Sale::new();
+    sale.batches(120, || BATCH, drop);
+    let before = sale.flow.rate();
+    sale.flow.observe(UnixMillis(5), 0, Backlog::Waiting);
+    assert_eq!(sale.flow.rate(), before);
+}
+
+/// Other waiting rooms showed 1, 17, 307 and 4,030 minutes one after the other when the flow faltered.
+#[test]
+fn the_eta_never_leaps_through_bursts_pauses_and_outages() {
+    let mut sale = Sale::new();
+    let mut last: Option<EtaRange> = None;
+    let mut see = |rate| {
+        let Some(now) = eta(rate, 30_000) else { return };
+        if let Some(before) = last {
+            let leapt = now.high_s * 3 > before.high_s * 4 + 3 || before.low_s * 3 > now.low_s * 4 + 3;
+            assert!(!leapt, "{before:?} to {now:?}");
+        }
+        // The truth, had the flow gone on at its mean, is 300 s.
+        assert!(now.low_s >= 100 && now.high_s <= 1_200, "{now:?}");
+        last = Some(now);
+    };
+    sale.batches(300, || BATCH, &mut see);
+    let mut bursts = [100, 1_400, 0, 500].into_iter().cycle();
+    sale.batches(300, || bursts.next().unwrap(), &mut see);
+    sale.still(20, Backlog::Waiting, &mut see);
+    sale.batches(60, || BATCH, &mut see);
+    sale.still(900, Backlog::Stopped, &mut see);
+    sale.batches(60, || BATCH, &mut see);
+    sale.still(4_030, Backlog::Waiting, &mut see);
+    let mut reopening = (1..).map(|n: u64| (n * 25).min(BATCH));
+    sale.batches(400, || reopening.next().unwrap(), &mut see);
+    assert!(last.is_some());
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Call { after_ms: u64, places: u64 },
+    Wait { ms: u64 },
+    Pause { ms: u64 },
+    Empty,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        8 => (0u64..20_000, 1u64..5_000).prop_map(|(after_ms, places)| Event::Call { after_ms, places }),
+        1 => (0u64..200_000).prop_map(|ms| Event::Wait { ms }),
+        1 => (0u64..200_000).prop_map(|ms| Event::Pause { ms }),
+        1 => Just(Event::Empty),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_the_rate_is_sane_and_survives_a_restart(
+        events in proptest::collection::vec(event(), 0..300), period in 0u64..10_000,
+    ) {
+        let (mut flow, mut now) = (Flow::new(period), 0);
+        for event in events {
+            let (called, backlog) = match event {
+                Event::Call { after_ms, places } => { now += after_ms; (places, Backlog::Waiting) }
+                Event::Wait { ms } => { now += ms; (0, Backlog::Waiting) }
+                Event::Pause { ms } => { now += ms; (0, Backlog::Stopped) }
+                Event::Empty => (3, Backlog::Empty),
+            };
+            flow.observe(UnixMillis(now), called, backlog);
+            if backlog == Backlog::Stopped {
+                prop_assert_eq!(flow.rate(), None);
+            }
+            let Some(rate) = flow.rate() else { continue };
+            prop_assert!(0 < rate.low && rate.low <= rate.high);
+            prop_assert!(flow.segments.len() <= SEGMENTS);
+            let eta = EtaRange::new(1_000, rate, period);
+            prop_assert!(eta.low_s <= eta.high_s);
+            let restored: Flow = serde_json::from_str(&serde_json::to_string(&flow).unwrap()).unwrap();
+            prop_assert_eq!(&restored, &flow);
+        }
+    }
+
+    #[test]
+    fn one_segment_moves_what_is_shown_by_a_quarter_at_most(
+        calls in proptest::collection::vec((5_000u64..25_000, 1u64..50_000), 4..200),
+    ) {
+        let (mut flow, mut now, mut last) = (Flow::new(5_000), 0, None::<Band>);
+        for (after_ms, places) in calls {
+            now += after_ms;
+            flow.observe(UnixMillis(now), places, Backlog::Waiting);
+            if let (Some(before), Some(after)) = (last, flow.shown) {
+                for (from, to) in [(before.low, after.low), (before.high, after.high)] {
+                    prop_assert!(to * 5 >= from * 4 && to * 4 <= from * 5 + 4, "{} to {}", from, to);
+                }
+            }
+            last = flow.shown;
+        }
+    }
+}

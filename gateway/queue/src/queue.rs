@@ -1,0 +1,489 @@
+//! The whole machine of one sale.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::definition::SaleDefinition;
+use crate::outcome::{
+    AdmissionRecord, AdmissionState, Changes, ClaimRefusal, Claimed, JoinOptions, JoinRecord, JoinRefusal,
+    Joined, LeaseEvent, LeaveRefusal, TickInput,
+};
+use crate::state::{Core, Stage};
+use crate::types::{Arrival, MAX_ARRIVALS, Phase, Place, Position, Stock, UnixMillis, VisitorKey};
+use crate::view::{DrawView, SaleView};
+use crate::visitors::VisitorMap;
+
+mod calling;
+mod clock;
+mod operator;
+
+/// One sale's queue in memory.
+///
+/// Every event carries `now`. A clock that steps back is held at the latest time seen, so a store should hand
+/// in a clock that follows the monotonic one. Each event first does what the clock has made due and last calls
+/// whoever may be called; what a store has to keep is collected until [`Queue::take_changes`].
+#[derive(Debug)]
+pub struct Queue {
+    definition: Arc<SaleDefinition>,
+    core: Core,
+    visitors: VisitorMap,
+    admissions: HashMap<Arrival, Admission>,
+    /// Everybody who left before being called.
+    left: HashSet<Arrival>,
+    /// Their places, as far as they are known and not yet called.
+    left_places: BTreeSet<Place>,
+    leases: BTreeSet<(UnixMillis, Arrival)>,
+    recall_windows: BTreeSet<(UnixMillis, Arrival)>,
+    recalls: BTreeMap<Place, Arrival>,
+    /// Admissions with a unit on hold.
+    holding: u64,
+    /// The last tick's; none until the first tick, and until then nobody is called.
+    health: Option<TickInput>,
+    /// What the clock made due is done up to here.
+    advanced_to: Option<UnixMillis>,
+    pending: Pending,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Admission {
+    place: Place,
+    state: AdmissionState,
+}
+
+/// What has changed and was not yet taken.
+#[derive(Debug, Default)]
+struct Pending {
+    core: bool,
+    definition: bool,
+    joins: Vec<JoinRecord>,
+    admissions: BTreeSet<Arrival>,
+    left: Vec<Arrival>,
+}
+
+// === impl Queue ===
+
+impl Queue {
+    /// A new sale. `draw_secret` is 32 random bytes that only the operator's machines know until the draw.
+    pub fn create(definition: SaleDefinition, draw_secret: [u8; 32], now: UnixMillis) -> Self {
+        let core = Core::new(&definition, draw_secret, now);
+        let mut queue = Self::empty(definition, core);
+        queue.pending.core = true;
+        queue.pending.definition = true;
+        queue.advance(now);
+        queue
+    }
+
+    /// The sale as a store kept it: each collection is what [`Changes`] have added up to, joins by ascending
+    /// arrival. Records that contradict each other are passed over in favour of the earlier visitor of a number.
+    pub fn restore(
+        definition: SaleDefinition,
+        core: Core,
+        joins: impl IntoIterator<Item = JoinRecord>,
+        admissions: impl IntoIterator<Item = AdmissionRecord>,
+        left: impl IntoIterator<Item = Arrival>,
+    ) -> Self {
+        let mut queue = Self::empty(definition, core);
+        for join in joins {
+            // A number once given stays taken, whatever else was written.
+            queue.core.next_arrival = queue.core.next_arrival.max(join.arrival.0.saturating_add(1));
+            let _ = queue.visitors.insert(join);
+        }
+        for AdmissionRecord { arrival, place, state } in admissions {
+            if state == AdmissionState::Left {
+                queue.forget_visitor(arrival);
+            }
+            queue.index(arrival, Admission { place, state });
+        }
+        for arrival in left {
+            queue.forget_visitor(arrival);
+            queue.left.insert(arrival);
+        }
+        queue.find_left_places();
+        queue
+    }
+
+    fn empty(definition: SaleDefinition, core: Core) -> Self {
+        Self {
+            definition: Arc::new(definition),
+            core,
+            visitors: VisitorMap::new(),
+            admissions: HashMap::new(),
+            left: HashSet::new(),
+            left_places: BTreeSet::new(),
+            leases: BTreeSet::new(),
+            recall_windows: BTreeSet::new(),
+            recalls: BTreeMap::new(),
+            holding: 0,
+            health: None,
+            advanced_to: None,
+            pending: Pending::default(),
+        }
+    }
+
+    /// The definition in force.
+    pub const fn definition(&self) -> &Arc<SaleDefinition> {
+        &self.definition
+    }
+
+    /// What a store writes when [`Changes::core`] is set.
+    pub const fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// The visitors who hold a ticket.
+    pub const fn visitors(&self) -> &VisitorMap {
+        &self.visitors
+    }
+
+    /// Takes what has changed since the last time.
+    pub fn take_changes(&mut self) -> Changes {
+        let Pending { core, definition, joins, admissions, left } = std::mem::take(&mut self.pending);
+        let record = |arrival| {
+            let admission = self.admissions.get(&arrival)?;
+            Some(AdmissionRecord { arrival, place: admission.place, state: admission.state })
+        };
+        Changes {
+            core,
+            definition,
+            joins,
+            admissions: admissions.into_iter().filter_map(record).collect(),
+            left,
+        }
+    }
+
+    /// Gives a visitor a number, or the one they have. With `again`, a visitor whose ticket is used up gets a
+    /// new one at the back; a ticket that can still be called or claimed is never exchanged.
+    ///
+    /// # Errors
+    /// When a new number would be needed and cannot be given.
+    pub fn join(
+        &mut self,
+        visitor: VisitorKey,
+        options: JoinOptions,
+        now: UnixMillis,
+    ) -> Result<Joined, JoinRefusal> {
+        self.advance(now);
+        let held = self.visitors.get(&visitor);
+        if let Some(held) = held
+            && !(options.again && self.is_used_up(held.arrival))
+        {
+            return Ok(self.joined(held, false));
+        }
+        match self.core.phase() {
+            Phase::Scheduled => return Err(JoinRefusal::NotYetOpen),
+            Phase::Closed => return Err(JoinRefusal::Closed),
+            Phase::SoldOut => return Err(JoinRefusal::SoldOut),
+            Phase::PreQueue | Phase::Drawing | Phase::Open | Phase::Paused => {}
+        }
+        if self.core.next_arrival >= MAX_ARRIVALS {
+            return Err(JoinRefusal::Full);
+        }
+        let joined_at = u32::try_from(self.core.last_now.seconds()).unwrap_or(u32::MAX);
+        let record = JoinRecord { arrival: Arrival(self.core.next_arrival), visitor, joined_at };
+        // The number is new and the newest, so only its being past the last can be refused.
+        self.visitors.insert(record).map_err(|_| JoinRefusal::Full)?;
+        if let Some(held) = held {
+            self.give_up(held.arrival);
+        }
+        self.core.next_arrival += 1;
+        self.pending.core = true;
+        self.pending.joins.push(record);
+        self.call_earned();
+        Ok(self.joined(record, true))
+    }
+
+    fn joined(&self, record: JoinRecord, new: bool) -> Joined {
+        let JoinRecord { arrival, joined_at, .. } = record;
+        Joined { arrival, joined_at: u64::from(joined_at), epoch: self.core.epoch, new }
+    }
+
+    /// The ticket was called and can never be claimed (again) unless it is recalled.
+    fn is_used_up(&self, arrival: Arrival) -> bool {
+        match self.admissions.get(&arrival).map(|admission| admission.state) {
+            Some(AdmissionState::Ended | AdmissionState::Lapsed | AdmissionState::Left) => true,
+            Some(
+                AdmissionState::Claimed { .. }
+                | AdmissionState::RecallPending { .. }
+                | AdmissionState::Recalled { .. },
+            ) => false,
+            None => match self.core.draw.place(arrival) {
+                Some(place) if place < self.core.serving => {
+                    self.core.calls.find(place).is_none_or(|batch| batch.lapsed)
+                }
+                _ => false,
+            },
+        }
+    }
+
+    /// A visitor who takes a new number cannot be recalled on the old one.
+    fn give_up(&mut self, arrival: Arrival) {
+        if !self.admissions.contains_key(&arrival)
+            && let Some(place) = self.core.draw.place(arrival)
+        {
+            self.set(arrival, place, AdmissionState::Lapsed);
+        }
+    }
+
+    /// Admits a called ticket. The same answer is given until the lease ends, through pause, sold out and close.
+    ///
+    /// The place a caller gives is only believed when it says "not yet": a claim that would change something
+    /// computes it anew. A lapsed ticket that comes within the grace is recalled, at once if there is room.
+    ///
+    /// # Errors
+    /// When the ticket is not admitted; [`ClaimRefusal::RecallPending`] and [`ClaimRefusal::NotCalled`] can
+    /// change by themselves.
+    pub fn claim(&mut self, position: Position, now: UnixMillis) -> Result<Claimed, ClaimRefusal> {
+        self.advance(now);
+        self.call_earned();
+        let arrival = position.arrival;
+        if arrival.0 >= self.core.next_arrival {
+            return Err(ClaimRefusal::Unknown);
+        }
+        if self.left.contains(&arrival) {
+            return Err(ClaimRefusal::Left);
+        }
+        if let Some(admission) = self.admissions.get(&arrival).copied() {
+            return self.claim_again(arrival, admission);
+        }
+        self.refuse_when_over()?;
+        let Some(place) = position.place.filter(|place| *place < self.core.serving) else {
+            return Err(ClaimRefusal::NotCalled);
+        };
+        if self.core.draw.place(arrival) != Some(place) {
+            return Err(ClaimRefusal::Unknown);
+        }
+        let lease_ms = match self.core.calls.find_mut(place) {
+            None => return Err(ClaimRefusal::Lapsed),
+            Some(batch) if batch.lapsed => {
+                let lease_ms = batch.lease_ms;
+                self.set(arrival, place, AdmissionState::RecallPending { lease_ms });
+                self.call_earned();
+                return match self.admissions.get(&arrival).copied() {
+                    Some(admission) => self.claim_again(arrival, admission),
+                    None => Err(ClaimRefusal::RecallPending),
+                };
+            }
+            Some(batch) => {
+                batch.claimed += 1;
+                batch.lease_ms
+            }
+        };
+        Ok(self.admit(arrival, place, lease_ms))
+    }
+
+    fn claim_again(&mut self, arrival: Arrival, admission: Admission) -> Result<Claimed, ClaimRefusal> {
+        match admission.state {
+            AdmissionState::Claimed { claimed_at, expires_at, .. } => {
+                Ok(Claimed { place: admission.place, claimed_at, expires_at, epoch: self.core.epoch })
+            }
+            AdmissionState::Ended => Err(ClaimRefusal::Ended),
+            AdmissionState::Lapsed => Err(ClaimRefusal::Lapsed),
+            AdmissionState::Left => Err(ClaimRefusal::Left),
+            AdmissionState::RecallPending { .. } => {
+                self.refuse_when_over()?;
+                Err(ClaimRefusal::RecallPending)
+            }
+            AdmissionState::Recalled { lease_ms, .. } => {
+                self.refuse_when_over()?;
+                Ok(self.admit(arrival, admission.place, lease_ms))
+            }
+        }
+    }
+
+    fn refuse_when_over(&self) -> Result<(), ClaimRefusal> {
+        match self.core.phase() {
+            Phase::SoldOut => Err(ClaimRefusal::SoldOut),
+            Phase::Closed => Err(ClaimRefusal::Closed),
+            Phase::Scheduled | Phase::PreQueue | Phase::Drawing | Phase::Open | Phase::Paused => Ok(()),
+        }
+    }
+
+    fn admit(&mut self, arrival: Arrival, place: Place, lease_ms: Option<u64>) -> Claimed {
+        let claimed_at = self.core.last_now;
+        let expires_at = claimed_at.plus(lease_ms.unwrap_or(self.definition.lease_ms));
+        self.set(arrival, place, AdmissionState::Claimed { claimed_at, expires_at, holding: false });
+        self.core.totals.claimed += 1;
+        self.pending.core = true;
+        Claimed { place, claimed_at, expires_at, epoch: self.core.epoch }
+    }
+
+    /// Takes a visitor out: frees the place, the call or the lease. Leaving twice is leaving once. Who leaves
+    /// and joins again is a new arrival.
+    ///
+    /// # Errors
+    /// When the queue never gave the ticket.
+    pub fn leave(&mut self, position: Position, now: UnixMillis) -> Result<(), LeaveRefusal> {
+        self.advance(now);
+        let arrival = position.arrival;
+        if arrival.0 >= self.core.next_arrival {
+            return Err(LeaveRefusal::Unknown);
+        }
+        if self.left.contains(&arrival) {
+            return Ok(());
+        }
+        match self.admissions.get(&arrival).copied() {
+            Some(Admission { state: AdmissionState::Left, .. }) => return Ok(()),
+            Some(Admission { place, state }) => {
+                if matches!(state, AdmissionState::Claimed { .. }) {
+                    self.core.totals.ended += 1;
+                }
+                self.set(arrival, place, AdmissionState::Left);
+            }
+            None => match self.core.draw.place(arrival) {
+                Some(place) if place < self.core.serving => {
+                    if let Some(batch) = self.core.calls.find_mut(place).filter(|batch| !batch.lapsed) {
+                        batch.gone += 1;
+                    }
+                    self.set(arrival, place, AdmissionState::Left);
+                }
+                known => {
+                    self.left_places.extend(known);
+                    self.left.insert(arrival);
+                    self.pending.left.push(arrival);
+                }
+            },
+        }
+        self.forget_visitor(arrival);
+        self.core.totals.left += 1;
+        self.pending.core = true;
+        self.call_earned();
+        Ok(())
+    }
+
+    fn forget_visitor(&mut self, arrival: Arrival) {
+        if let Some(record) = self.visitors.at(arrival) {
+            self.visitors.remove(&record.visitor);
+        }
+    }
+
+    /// Takes in what the shop says about an admitted visitor; a ticket without a running lease is passed over.
+    pub fn lease(&mut self, arrival: Arrival, event: LeaseEvent, now: UnixMillis) {
+        self.advance(now);
+        let Some(admission) = self.admissions.get(&arrival).copied() else { return };
+        let AdmissionState::Claimed { claimed_at, expires_at, holding } = admission.state else { return };
+        match event {
+            LeaseEvent::Holding if holding => return,
+            LeaseEvent::Holding => {
+                let state = AdmissionState::Claimed { claimed_at, expires_at, holding: true };
+                self.set(arrival, admission.place, state);
+            }
+            LeaseEvent::Ended => self.end_lease(arrival, admission.place),
+        }
+        self.call_earned();
+    }
+
+    fn end_lease(&mut self, arrival: Arrival, place: Place) {
+        self.set(arrival, place, AdmissionState::Ended);
+        self.core.totals.ended += 1;
+        self.pending.core = true;
+    }
+
+    /// Takes in what the shop says is left. Nothing left means sold out, until there is something again.
+    pub fn stock(&mut self, stock: Stock, now: UnixMillis) {
+        self.advance(now);
+        if self.core.stock != Some(stock) {
+            self.core.stock = Some(stock);
+            self.pending.core = true;
+            self.settle_stock();
+        }
+        self.call_earned();
+    }
+
+    /// Does what time has made due. Ticking again at the same time with the same input changes nothing, so any
+    /// number of gateways may tick.
+    pub fn tick(&mut self, input: TickInput, now: UnixMillis) {
+        self.health = Some(input);
+        self.advance(now);
+        self.call_earned();
+    }
+
+    /// The sale as everybody else may know it.
+    pub fn view(&self, now: UnixMillis) -> SaleView {
+        let core = &self.core;
+        let draw = core.manifest(&self.definition).map(|manifest| DrawView {
+            manifest,
+            state: core.draw,
+            secret: core.draw.seed().map(|_| core.draw_secret),
+        });
+        SaleView {
+            definition: Arc::clone(&self.definition),
+            phase: core.phase(),
+            epoch: core.epoch,
+            next_arrival: Arrival(core.next_arrival),
+            serving: core.serving,
+            calls: core.calls.clone(),
+            halted_since: core.halted_since(),
+            draw,
+            stock: core.stock,
+            paused_reason: core.paused_reason().cloned(),
+            active: self.active(),
+            holding: self.holding,
+            unclaimed: self.unclaimed(),
+            recalls: self.recalls.len() as u64,
+            waiting: self.waiting(),
+            claim_ratio: core.ratio.measured(),
+            totals: core.totals,
+            as_of: core.last_now.max(now),
+        }
+    }
+
+    /// Not yet called, and not left.
+    fn waiting(&self) -> u64 {
+        (self.core.next_arrival - self.core.serving.0).saturating_sub(self.left_places.len() as u64)
+    }
+
+    /// The one way a called ticket's state changes: it keeps the indexes true and the change recorded.
+    fn set(&mut self, arrival: Arrival, place: Place, state: AdmissionState) {
+        self.unindex(arrival);
+        self.index(arrival, Admission { place, state });
+        self.pending.admissions.insert(arrival);
+    }
+
+    fn index(&mut self, arrival: Arrival, admission: Admission) {
+        match admission.state {
+            AdmissionState::Claimed { expires_at, holding, .. } => {
+                self.leases.insert((expires_at, arrival));
+                self.holding += u64::from(holding);
+            }
+            AdmissionState::RecallPending { .. } => {
+                self.recalls.insert(admission.place, arrival);
+            }
+            AdmissionState::Recalled { until, .. } => {
+                self.recall_windows.insert((until, arrival));
+            }
+            AdmissionState::Ended | AdmissionState::Lapsed | AdmissionState::Left => {}
+        }
+        self.admissions.insert(arrival, admission);
+    }
+
+    fn unindex(&mut self, arrival: Arrival) {
+        let Some(admission) = self.admissions.remove(&arrival) else { return };
+        match admission.state {
+            AdmissionState::Claimed { expires_at, holding, .. } => {
+                self.leases.remove(&(expires_at, arrival));
+                self.holding -= u64::from(holding);
+            }
+            AdmissionState::RecallPending { .. } => {
+                self.recalls.remove(&admission.place);
+            }
+            AdmissionState::Recalled { until, .. } => {
+                self.recall_windows.remove(&(until, arrival));
+            }
+            AdmissionState::Ended | AdmissionState::Lapsed | AdmissionState::Left => {}
+        }
+    }
+
+    /// Admissions whose lease runs.
+    fn active(&self) -> u64 {
+        self.leases.len() as u64
+    }
+
+    /// Called, by a first or a second call, and not yet claimed.
+    fn unclaimed(&self) -> u64 {
+        self.core.calls.unclaimed().saturating_add(self.recall_windows.len() as u64)
+    }
+
+    fn is_open_stage(&self) -> bool {
+        matches!(self.core.stage, Stage::Open(_))
+    }
+}

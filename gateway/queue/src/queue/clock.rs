@@ -1,0 +1,170 @@
+//! What happens because time has passed.
+
+use crate::draw::{self, Shuffle};
+use crate::manifest::DrawState;
+use crate::outcome::AdmissionState;
+use crate::pacer::Pacer;
+use crate::queue::Queue;
+use crate::state::{Halts, SoldOutBy, Stage};
+use crate::types::{Arrival, UnixMillis};
+
+/// The frozen number of arrivals is public this long before the seed that it goes into, in milliseconds.
+pub(super) const REVEAL_AFTER_MS: u64 = 1_000;
+
+impl Queue {
+    /// Does what is due at `now`, once.
+    pub(super) fn advance(&mut self, now: UnixMillis) {
+        self.core.last_now = self.core.last_now.max(now);
+        if self.advanced_to != Some(self.core.last_now) {
+            self.advance_again();
+        }
+    }
+
+    /// The same after something other than the clock has changed.
+    pub(super) fn advance_again(&mut self) {
+        while let Some(stage) = self.next_stage() {
+            self.core.stage = stage;
+            self.pending.core = true;
+        }
+        self.settle_stock();
+        self.end_leases();
+        self.lapse_calls();
+        self.advanced_to = Some(self.core.last_now);
+    }
+
+    /// The stage that the present one gives way to by now, if any; freezes and makes the draw on the way.
+    fn next_stage(&mut self) -> Option<Stage> {
+        let now = self.core.last_now;
+        let due = |at: Option<UnixMillis>| at.is_some_and(|at| at <= now);
+        if due(self.definition.closes_at) && self.core.stage != Stage::Closed {
+            return Some(Stage::Closed);
+        }
+        let opens = self.core.open_ordered || self.definition.is_always_on() || due(self.definition.opens_at);
+        match (&self.core.stage, self.core.draw) {
+            (Stage::Scheduled, _) => {
+                let joins_open = self.definition.joins_open_at.is_none_or(|at| at <= now);
+                (joins_open || self.core.open_ordered).then_some(Stage::PreQueue)
+            }
+            (Stage::PreQueue, DrawState::NotHeld) => opens.then(|| self.opened()),
+            (Stage::PreQueue, _) => due(self.definition.draw.map(|draw| draw.closes_at)).then(|| {
+                let size = u32::try_from(self.core.next_arrival).unwrap_or(u32::MAX);
+                self.core.draw = DrawState::Frozen { size, at: now };
+                Stage::Drawing
+            }),
+            (Stage::Drawing, DrawState::Frozen { size, at }) if at.plus(REVEAL_AFTER_MS) <= now => {
+                self.draw(size);
+                opens.then(|| self.opened())
+            }
+            (Stage::Drawing, DrawState::Drawn { .. }) => opens.then(|| self.opened()),
+            (Stage::Drawing | Stage::Open(_) | Stage::Closed, _) => None,
+        }
+    }
+
+    fn opened(&mut self) -> Stage {
+        self.core.pacer = Pacer::full(self.definition.pace, self.core.last_now);
+        Stage::Open(Halts::default())
+    }
+
+    fn draw(&mut self, size: u32) {
+        let Some(manifest) = self.core.manifest(&self.definition) else { return };
+        let seed = draw::seed(manifest.canonical().as_bytes(), size, &self.core.draw_secret);
+        self.core.draw = DrawState::Drawn { size, seed };
+        self.pending.core = true;
+        self.find_left_places();
+    }
+
+    /// Finds the uncalled places of those who left before their place was known, or before a restart.
+    pub(super) fn find_left_places(&mut self) {
+        // One place alone costs about as much as a hundred in the list of all.
+        let shuffle = match self.core.draw {
+            DrawState::Drawn { size, seed } => Some(Shuffle::new(seed, size)),
+            DrawState::NotHeld | DrawState::Collecting | DrawState::Frozen { .. } => None,
+        };
+        let many = |shuffle: &Shuffle| self.left.len() > usize::try_from(shuffle.size()).unwrap_or(0) / 100;
+        let serving = self.core.serving;
+        self.left_places = match shuffle.filter(many) {
+            Some(shuffle) => {
+                let places = shuffle.places();
+                self.left.iter().map(|arrival| places.place(*arrival)).collect()
+            }
+            None => self.left.iter().filter_map(|arrival| self.core.draw.place(*arrival)).collect(),
+        };
+        self.left_places = self.left_places.split_off(&serving);
+    }
+
+    fn end_leases(&mut self) {
+        while let Some((expires_at, arrival)) = self.leases.first().copied() {
+            if expires_at > self.core.last_now {
+                break;
+            }
+            match self.admissions.get(&arrival).copied() {
+                Some(admission) => self.end_lease(arrival, admission.place),
+                None => drop(self.leases.pop_first()),
+            }
+        }
+    }
+
+    fn lapse_calls(&mut self) {
+        if self.core.halted_since().is_some() {
+            return;
+        }
+        let now = self.core.last_now;
+        if let Some(over) = self.core.calls.lapse(self.definition.recall_grace_ms, now) {
+            self.core.ratio.observe(over.claimed.saturating_add(over.lapsed), over.claimed);
+            self.core.totals.lapsed += over.lapsed;
+            self.pending.core = true;
+        }
+        while let Some((until, arrival)) = self.recall_windows.first().copied() {
+            if until > now {
+                break;
+            }
+            let Some(admission) = self.admissions.get(&arrival).copied() else {
+                self.recall_windows.pop_first();
+                continue;
+            };
+            self.set(arrival, admission.place, AdmissionState::Lapsed);
+            self.core.totals.lapsed += 1;
+            self.pending.core = true;
+        }
+    }
+
+    /// Lets the stock decide whether an open sale is sold out, unless the operator has.
+    pub(super) fn settle_stock(&mut self) {
+        let gone = self.core.stock.is_some_and(|stock| stock.is_gone());
+        let Stage::Open(halts) = &mut self.core.stage else { return };
+        let verdict = match halts.sold_out {
+            Some(SoldOutBy::Operator) => Some(SoldOutBy::Operator),
+            _ => gone.then_some(SoldOutBy::Stock),
+        };
+        if verdict != halts.sold_out {
+            halts.sold_out = verdict;
+            self.pending.core = true;
+        }
+        self.settle_halt();
+    }
+
+    /// Stops the claim windows when a halt begins, and gives the time back when the last one ends.
+    pub(super) fn settle_halt(&mut self) {
+        let now = self.core.last_now;
+        let Stage::Open(halts) = &mut self.core.stage else { return };
+        let halted = halts.pause.is_some() || halts.sold_out.is_some();
+        match halts.since {
+            None if halted => halts.since = Some(now),
+            Some(since) if !halted => {
+                halts.since = None;
+                let lost = now.since(since);
+                self.core.calls.extend(lost);
+                let recalled: Vec<(UnixMillis, Arrival)> = self.recall_windows.iter().copied().collect();
+                for (until, arrival) in recalled {
+                    let Some(admission) = self.admissions.get(&arrival).copied() else { continue };
+                    if let AdmissionState::Recalled { lease_ms, .. } = admission.state {
+                        let state = AdmissionState::Recalled { until: until.plus(lost), lease_ms };
+                        self.set(arrival, admission.place, state);
+                    }
+                }
+            }
+            _ => return,
+        }
+        self.pending.core = true;
+    }
+}

@@ -1,0 +1,104 @@
+//! What an operator orders.
+
+use std::sync::Arc;
+
+use crate::definition::SaleDefinition;
+use crate::outcome::{ChangeRefusal, Command, CommandDone, CommandRefusal};
+use crate::queue::Queue;
+use crate::state::{Halts, SoldOutBy, Stage, draw_of};
+use crate::types::{Epoch, UnixMillis};
+
+impl Queue {
+    /// Carries out an operator's order. Ordering what is already so is done and changes nothing.
+    ///
+    /// # Errors
+    /// When the sale is not in a phase for it, or a value is out of range.
+    pub fn command(&mut self, command: &Command, now: UnixMillis) -> Result<CommandDone, CommandRefusal> {
+        self.advance(now);
+        let mut done = CommandDone::default();
+        match command {
+            Command::Open => self.order_open()?,
+            Command::Pause { reason } => self.halts()?.pause = Some(reason.clone()),
+            Command::Resume => self.halts()?.pause = None,
+            Command::SoldOut => self.halts()?.sold_out = Some(SoldOutBy::Operator),
+            Command::Restock => {
+                let halts = self.halts()?;
+                halts.sold_out = halts.sold_out.filter(|by| *by == SoldOutBy::Stock);
+            }
+            Command::Close => self.core.stage = Stage::Closed,
+            Command::Admit { batch_size, lease_ms } => {
+                done.called = self.admit_by_hand(*batch_size, *lease_ms)?;
+            }
+            Command::Revoke => {
+                let next = self.core.epoch.0.checked_add(1).ok_or(CommandRefusal::EpochSpent)?;
+                self.core.epoch = Epoch(next);
+            }
+        }
+        self.pending.core = true;
+        self.advance_again();
+        self.call_earned();
+        Ok(done)
+    }
+
+    fn order_open(&mut self) -> Result<(), CommandRefusal> {
+        match self.core.stage {
+            Stage::Closed => return Err(CommandRefusal::Closed),
+            Stage::Open(_) => {}
+            Stage::Scheduled | Stage::PreQueue | Stage::Drawing => self.core.open_ordered = true,
+        }
+        Ok(())
+    }
+
+    fn halts(&mut self) -> Result<&mut Halts, CommandRefusal> {
+        match &mut self.core.stage {
+            Stage::Open(halts) => Ok(halts),
+            Stage::Closed => Err(CommandRefusal::Closed),
+            Stage::Scheduled | Stage::PreQueue | Stage::Drawing => Err(CommandRefusal::NotOpen),
+        }
+    }
+
+    fn admit_by_hand(&mut self, batch_size: u32, lease_ms: Option<u64>) -> Result<u64, CommandRefusal> {
+        if self.halts()?.sold_out.is_some() {
+            return Err(CommandRefusal::SoldOut);
+        }
+        if lease_ms.is_some_and(|lease_ms| !SaleDefinition::LEASE_MS.contains(&lease_ms)) {
+            return Err(CommandRefusal::LeaseOutOfRange);
+        }
+        let called = self.call(u64::from(batch_size), lease_ms);
+        self.core.totals.by_hand += called;
+        Ok(called)
+    }
+
+    /// Puts another definition in force. Calls and leases given keep their times; lower caps take nobody's
+    /// admission away, they only stop further calls; a phase that has been reached stays reached.
+    ///
+    /// # Errors
+    /// When it belongs to another sale, would break the draw's promise, or comes too late.
+    pub fn change(&mut self, definition: SaleDefinition, now: UnixMillis) -> Result<(), ChangeRefusal> {
+        self.advance(now);
+        if definition.id != self.definition.id {
+            return Err(ChangeRefusal::OtherSale);
+        }
+        if definition == **self.definition() {
+            return Ok(());
+        }
+        match self.core.stage {
+            Stage::Closed => return Err(ChangeRefusal::Closed),
+            Stage::Scheduled => self.core.draw = draw_of(&definition),
+            Stage::PreQueue | Stage::Drawing | Stage::Open(_) if definition.draw != self.definition.draw => {
+                return Err(ChangeRefusal::DrawFixed);
+            }
+            Stage::PreQueue | Stage::Drawing | Stage::Open(_) => {}
+        }
+        if definition.pace != self.definition.pace {
+            let now = self.core.last_now;
+            self.core.pacer = self.core.pacer.repaced(self.definition.pace, definition.pace, now);
+        }
+        self.definition = Arc::new(definition);
+        self.pending.core = true;
+        self.pending.definition = true;
+        self.advance_again();
+        self.call_earned();
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! The state of a sale that does not grow with the crowd.
+
+use serde::{Deserialize, Serialize};
+
+use crate::calls::CallLog;
+use crate::definition::SaleDefinition;
+use crate::manifest::{DrawState, Manifest};
+use crate::outcome::PauseReason;
+use crate::pacer::{ClaimRatio, Pacer};
+use crate::types::{Epoch, Phase, Place, Stock, UnixMillis};
+
+/// Everything about a sale but its definition, its visitors and the tickets that were called.
+///
+/// A store keeps it as one document. It holds the draw's secret and must never be published;
+/// [`SaleView`](crate::SaleView) is for that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Core {
+    pub(crate) epoch: Epoch,
+    pub(crate) stage: Stage,
+    pub(crate) next_arrival: u64,
+    pub(crate) serving: Place,
+    pub(crate) draw: DrawState,
+    pub(crate) draw_secret: [u8; 32],
+    pub(crate) open_ordered: bool,
+    pub(crate) calls: CallLog,
+    pub(crate) pacer: Pacer,
+    pub(crate) ratio: ClaimRatio,
+    pub(crate) stock: Option<Stock>,
+    pub(crate) totals: Totals,
+    pub(crate) last_now: UnixMillis,
+}
+
+/// How far the sale has come. It never goes back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Stage {
+    Scheduled,
+    PreQueue,
+    Drawing,
+    Open(Halts),
+    Closed,
+}
+
+/// What keeps an open sale from calling.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Halts {
+    pub(crate) pause: Option<PauseReason>,
+    pub(crate) sold_out: Option<SoldOutBy>,
+    /// Since when claim windows and graces stand still; some exactly while paused or sold out.
+    pub(crate) since: Option<UnixMillis>,
+}
+
+/// Who said that nothing is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SoldOutBy {
+    Stock,
+    Operator,
+}
+
+/// Counts since the sale was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// First calls, by pace or by hand.
+    pub called: u64,
+    /// Second calls.
+    pub recalled: u64,
+    /// Calls of both kinds that the operator ordered beside the pace.
+    pub by_hand: u64,
+    /// Tickets that became admissions.
+    pub claimed: u64,
+    /// Calls that were not claimed in time.
+    pub lapsed: u64,
+    /// Visitors who left, at any stage.
+    pub left: u64,
+    /// Admissions that are over.
+    pub ended: u64,
+}
+
+impl Core {
+    pub(crate) fn new(definition: &SaleDefinition, draw_secret: [u8; 32], now: UnixMillis) -> Self {
+        Self {
+            epoch: Epoch::default(),
+            stage: Stage::Scheduled,
+            next_arrival: 0,
+            serving: Place::default(),
+            draw: draw_of(definition),
+            draw_secret,
+            open_ordered: false,
+            calls: CallLog::default(),
+            pacer: Pacer::full(definition.pace, now),
+            ratio: ClaimRatio::default(),
+            stock: None,
+            totals: Totals::default(),
+            last_now: now,
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        match &self.stage {
+            Stage::Scheduled => Phase::Scheduled,
+            Stage::PreQueue => Phase::PreQueue,
+            Stage::Drawing => Phase::Drawing,
+            Stage::Open(halts) if halts.sold_out.is_some() => Phase::SoldOut,
+            Stage::Open(halts) if halts.pause.is_some() => Phase::Paused,
+            Stage::Open(_) => Phase::Open,
+            Stage::Closed => Phase::Closed,
+        }
+    }
+
+    pub(crate) fn paused_reason(&self) -> Option<&PauseReason> {
+        match &self.stage {
+            Stage::Open(halts) => halts.pause.as_ref(),
+            Stage::Scheduled | Stage::PreQueue | Stage::Drawing | Stage::Closed => None,
+        }
+    }
+
+    pub(crate) fn halted_since(&self) -> Option<UnixMillis> {
+        match &self.stage {
+            Stage::Open(halts) => halts.since,
+            Stage::Scheduled | Stage::PreQueue | Stage::Drawing | Stage::Closed => None,
+        }
+    }
+
+    /// The time that claim windows go by: it stands still while the sale is halted.
+    pub(crate) fn claim_clock(&self) -> UnixMillis {
+        self.halted_since().unwrap_or(self.last_now)
+    }
+
+    pub(crate) fn manifest(&self, definition: &SaleDefinition) -> Option<Manifest> {
+        definition.draw.map(|draw| Manifest {
+            sale: definition.id.clone(),
+            closes_at: draw.closes_at,
+            commitment: crate::draw::commitment(&self.draw_secret),
+        })
+    }
+}
+
+/// The draw of a sale nobody has joined yet.
+pub(crate) fn draw_of(definition: &SaleDefinition) -> DrawState {
+    if definition.draw.is_some() { DrawState::Collecting } else { DrawState::NotHeld }
+}

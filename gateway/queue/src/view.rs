@@ -1,0 +1,207 @@
+//! What everybody but the store needs of a sale: one read answers status, snapshot and room for a second.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::calls::CallLog;
+use crate::definition::SaleDefinition;
+use crate::draw::{self, Seed};
+use crate::manifest::{DrawState, Manifest, TRUST, hex};
+use crate::outcome::PauseReason;
+use crate::state::Totals;
+use crate::types::{Arrival, Epoch, Phase, Place, Position, SaleId, Stock, UnixMillis};
+
+/// A sale at one instant. Its size does not depend on the crowd.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SaleView {
+    /// The definition in force.
+    pub definition: Arc<SaleDefinition>,
+    /// Where the sale is in its life.
+    pub phase: Phase,
+    /// Generation of its tokens.
+    pub epoch: Epoch,
+    /// Numbers given so far.
+    pub next_arrival: Arrival,
+    /// All places below have been called.
+    pub serving: Place,
+    /// The calls that can still be claimed or recalled.
+    pub calls: CallLog,
+    /// Since when claim windows stand still.
+    pub halted_since: Option<UnixMillis>,
+    /// The draw, where the sale has one.
+    pub draw: Option<DrawView>,
+    /// What the shop says is left.
+    pub stock: Option<Stock>,
+    /// The operator's words while paused.
+    pub paused_reason: Option<PauseReason>,
+    /// Visitors with a running lease.
+    pub active: u64,
+    /// Of those, visitors with a unit on hold.
+    pub holding: u64,
+    /// Visitors called and not yet claimed.
+    pub unclaimed: u64,
+    /// Visitors lapsed, come back, and not yet recalled.
+    pub recalls: u64,
+    /// Visitors not yet called who have not left.
+    pub waiting: u64,
+    /// Measured part of the called who claim, in millionths.
+    pub claim_ratio: Option<u64>,
+    /// Counts since the sale was created.
+    pub totals: Totals,
+    /// When this was true.
+    pub as_of: UnixMillis,
+}
+
+/// What may be known of a draw. The secret is there only once it can no longer be used to choose a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrawView {
+    /// What was promised beforehand.
+    pub manifest: Manifest,
+    /// How far it has come.
+    pub state: DrawState,
+    /// What the manifest commits to, revealed with the seed.
+    pub secret: Option<[u8; 32]>,
+}
+
+/// Where a ticket stands, as far as a view can tell: of tickets called, it does not know who claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody can join yet.
+    Scheduled,
+    /// Not called yet.
+    Waiting {
+        /// Places ahead; none before the draw.
+        ahead: Option<u64>,
+    },
+    /// Called: to be claimed before a time, which moves on while the sale is halted.
+    Called {
+        /// When the call lapses.
+        until: UnixMillis,
+    },
+    /// Called and not claimed in time.
+    Lapsed {
+        /// A claim now leads to a recall, if the ticket has not been recalled before.
+        recallable: bool,
+    },
+    /// Nothing is left.
+    SoldOut,
+    /// The sale is over.
+    Closed,
+}
+
+// === impl SaleView ===
+
+impl SaleView {
+    /// Where a ticket stands. Costs some 500 hashes for a drawn arrival: a node that is asked often keeps the
+    /// draw's [list of places](draw::Shuffle::places).
+    pub fn position(&self, arrival: Arrival) -> Position {
+        let state = self.draw.as_ref().map_or(DrawState::NotHeld, |draw| draw.state);
+        Position { arrival, place: state.place(arrival) }
+    }
+
+    /// What a visitor is told about a ticket. An admission token outranks it: see [`Standing`].
+    pub fn standing(&self, position: Position, now: UnixMillis) -> Standing {
+        match self.phase {
+            Phase::Closed => return Standing::Closed,
+            Phase::SoldOut => return Standing::SoldOut,
+            Phase::Scheduled => return Standing::Scheduled,
+            Phase::PreQueue | Phase::Drawing | Phase::Open | Phase::Paused => {}
+        }
+        let Some(place) = position.place else { return Standing::Waiting { ahead: None } };
+        if place >= self.serving {
+            return Standing::Waiting { ahead: Some(place.0 - self.serving.0) };
+        }
+        let Some(batch) = self.calls.find(place) else { return Standing::Lapsed { recallable: false } };
+        let until = batch.until.plus(self.halted_since.map_or(0, |since| now.since(since)));
+        if !batch.lapsed && now < until {
+            Standing::Called { until }
+        } else {
+            Standing::Lapsed { recallable: now < until.plus(self.definition.recall_grace_ms) }
+        }
+    }
+
+    /// The public document: the same for everyone.
+    pub fn snapshot(&self) -> Snapshot {
+        let definition = &self.definition;
+        Snapshot {
+            sale: definition.id.clone(),
+            title: definition.title.clone(),
+            epoch: self.epoch,
+            phase: self.phase,
+            serving: self.serving,
+            draw: self.draw.as_ref().map(DrawView::document),
+            joins_open_at: definition.joins_open_at,
+            opens_at: definition.opens_at,
+            closes_at: definition.closes_at,
+            stock: self.stock,
+            paused_reason: self.paused_reason.clone(),
+            claim_window_ms: definition.claim_window_ms,
+            as_of: self.as_of,
+        }
+    }
+}
+
+impl DrawView {
+    fn document(&self) -> SnapshotDraw {
+        SnapshotDraw {
+            algorithm: draw::ALGORITHM,
+            trust: TRUST,
+            closes_at: self.manifest.closes_at,
+            size: self.state.size(),
+            seed: self.state.seed().map(|seed: Seed| hex(&seed)),
+            commitment: hex(&self.manifest.commitment),
+            secret: self.secret.map(|secret| hex(&secret)),
+        }
+    }
+}
+
+/// The public document that says where the queue stands. Times are Unix milliseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Snapshot {
+    /// The sale.
+    pub sale: SaleId,
+    /// Its title.
+    pub title: String,
+    /// Generation of its tokens: a document of an older one is out of date.
+    pub epoch: Epoch,
+    /// Where the sale is in its life.
+    pub phase: Phase,
+    /// All places below have been called.
+    pub serving: Place,
+    /// The draw, where the sale has one.
+    pub draw: Option<SnapshotDraw>,
+    /// When joining opens.
+    pub joins_open_at: Option<UnixMillis>,
+    /// When calling begins.
+    pub opens_at: Option<UnixMillis>,
+    /// When the sale ends.
+    pub closes_at: Option<UnixMillis>,
+    /// What is left.
+    pub stock: Option<Stock>,
+    /// Why the sale is paused.
+    pub paused_reason: Option<PauseReason>,
+    /// Time a called visitor has to claim.
+    pub claim_window_ms: u64,
+    /// When this was true.
+    pub as_of: UnixMillis,
+}
+
+/// The draw in a [`Snapshot`]; bytes in lower-case hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SnapshotDraw {
+    /// The shuffle.
+    pub algorithm: &'static str,
+    /// Who has to be trusted.
+    pub trust: &'static str,
+    /// Arrivals before this time are drawn.
+    pub closes_at: UnixMillis,
+    /// How many are drawn, once that is fixed.
+    pub size: Option<u32>,
+    /// What places are computed from, once drawn.
+    pub seed: Option<String>,
+    /// SHA-256 of the secret.
+    pub commitment: String,
+    /// The secret, once drawn.
+    pub secret: Option<String>,
+}

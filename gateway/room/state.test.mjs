@@ -1,0 +1,215 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+import * as room from "./state.mjs";
+
+const read = (name) => readFileSync(new URL(name, import.meta.url), "utf8");
+
+/** The few TOML forms the text files use: tables, and keys with strings. */
+function textsOf(toml) {
+  const texts = {};
+  let table = texts;
+  for (const line of toml.split("\n")) {
+    const header = /^\[([\w.]+)\]/.exec(line);
+    if (header) table = header[1].split(".").reduce((t, key) => (t[key] ??= {}), texts);
+    const pair = /^(\w+) = ("(?:[^"\\]|\\.)*")/.exec(line);
+    if (pair) table[pair[1]] = JSON.parse(pair[2]);
+  }
+  return texts;
+}
+const texts = textsOf(read("./texts/en.toml"));
+
+/** @returns {room.Snapshot} */
+const snapshot = (changes = {}) => ({
+  sale: "demo",
+  epoch: 1,
+  phase: "open",
+  serving: 1_000,
+  rate: { low: 500, high: 1_000 },
+  draw: null,
+  joins_open_at: null,
+  opens_at: null,
+  stock: null,
+  paused_reason: null,
+  as_of: 1_000_000,
+  poll_after_ms: 60_000,
+  ...changes,
+});
+const waiting = (arrival) => ({ standing: "waiting", arrival, serverPlace: null, problem: null });
+const view = (changes, me, place, failing = null) =>
+  room.viewOf({ me, snapshot: snapshot(changes), place, failing }, texts, ["de-AT", "en"]);
+
+test("the page shows what the gateway would show", () => {
+  for (const [phase, draw, standing, expected] of JSON.parse(read("./testdata/states.json")).cases) {
+    assert.equal(room.stateOf(phase, draw, standing), expected, `${phase} ${draw} ${standing}`);
+    assert.ok(texts.state[expected], `no words for ${expected}`);
+  }
+});
+
+test("no phase hides that the browser keeps no cookies", () => {
+  for (const phase of ["scheduled", "open", "sold_out"]) assert.equal(room.stateOf(phase, true, "blocked"), "blocked");
+});
+
+test("waits are told in the gateway's words", () => {
+  for (const [low_s, high_s, expected] of JSON.parse(read("./testdata/waits.json")).cases) {
+    assert.equal(room.etaWords({ low_s, high_s }, texts), expected, `${low_s} to ${high_s}`);
+  }
+  assert.equal(room.etaWords(null, texts), "Not known yet");
+});
+
+test("a wait that nobody knows is not made up", () => {
+  assert.equal(room.etaOf(100, snapshot({ rate: null })), null);
+  assert.equal(room.etaOf(100, snapshot({ rate: { low: 0, high: 10 } })), null);
+  assert.equal(room.etaOf(100, snapshot({ phase: "paused" })), null);
+  assert.equal(room.etaOf(100, snapshot({ stock: { available: 0, held: 3 } })), null);
+  assert.deepEqual(room.etaOf(1_000, snapshot()), { low_s: 60, high_s: 120 });
+});
+
+test("places come from the draw below its size, from arrival above it, and from nowhere before it", () => {
+  const vector = JSON.parse(read("./testdata/draw.json")).vectors.find((v) => v.rounds === 255);
+  const draw = { closes_at: 0, size: vector.count, seed: vector.seed.slice(2) };
+  vector.mapping.forEach((place, arrival) => assert.equal(room.placeOf(arrival, snapshot({ draw })), place));
+  assert.equal(room.placeOf(vector.count, snapshot({ draw })), vector.count);
+  assert.equal(room.placeOf(5, snapshot({ draw: { ...draw, seed: null } })), null);
+  assert.equal(room.placeOf(5, snapshot({ draw: { ...draw, size: null, seed: null } })), null);
+  assert.equal(room.placeOf(5, snapshot()), 5);
+  assert.equal(room.placeOf(null, snapshot()), null);
+});
+
+test("a seed that the operator chose afterwards is found out", () => {
+  const secret = Buffer.alloc(32, 9);
+  const hash = (...parts) => createHash("sha256").update(Buffer.concat(parts.map((p) => Buffer.from(p)))).digest();
+  const commitment = hash(secret).toString("hex");
+  const manifest =
+    `{"algorithm":"swap-or-not-sha256","closes_at":1700000000000,"commitment":"${commitment}",` +
+    `"rounds":255,"sale":"demo","trust":"operator"}`;
+  const size = Buffer.alloc(8);
+  size.writeUInt32LE(300);
+  const draw = {
+    algorithm: "swap-or-not-sha256",
+    trust: "operator",
+    closes_at: 1_700_000_000_000,
+    size: 300,
+    seed: hash("ropeline-draw-v1", hash(manifest), size, secret).toString("hex"),
+    commitment,
+    secret: secret.toString("hex"),
+  };
+  const holds = (changes, promised = null) => room.seedHolds(snapshot({ draw: { ...draw, ...changes } }), promised);
+  assert.equal(holds({}), true);
+  assert.equal(holds({}, commitment), true);
+  assert.equal(holds({}, "00".repeat(32)), false, "another commitment was published before the draw");
+  assert.equal(holds({ seed: "00".repeat(32) }), false);
+  assert.equal(holds({ secret: "11".repeat(32) }), false);
+  assert.equal(holds({ size: 301 }), false);
+  assert.equal(holds({ secret: null }), null);
+});
+
+test("an older snapshot out of a cache is passed over; a restart is not", () => {
+  const last = snapshot({ as_of: 100_000, serving: 500 });
+  assert.equal(room.compare(null, last), "next");
+  assert.equal(room.compare(last, { ...last, as_of: 101_000, serving: 600 }), "next");
+  assert.equal(room.compare(last, { ...last, as_of: 99_000, serving: 400 }), "stale");
+  assert.equal(room.compare(last, { ...last, as_of: 101_000, serving: 499 }), "restart");
+  assert.equal(room.compare(last, { ...last, as_of: 101_000, epoch: 2 }), "restart");
+  assert.equal(room.compare(last, { ...last, as_of: 50_000, serving: 499 }), "restart");
+  const drawn = { ...last, draw: { closes_at: 0, size: 10, seed: "aa" } };
+  assert.equal(room.compare({ ...last, draw: { closes_at: 0, size: null, seed: null } }, drawn), "next");
+  assert.equal(room.compare(drawn, { ...drawn, draw: { ...drawn.draw, seed: "bb" } }), "restart");
+});
+
+test("polls keep between 2 and 60 seconds, under the snapshot's bound, and spread", () => {
+  for (let ahead = 0; ahead < 3_000_000; ahead = ahead * 2 + 1) {
+    for (const rate of [null, { low: 1, high: 2 }, { low: 50_000, high: 60_000 }]) {
+      for (const random of [0, 0.5, 1]) {
+        const delay = room.pollDelay(snapshot({ rate }), ahead, 0, random);
+        assert.ok(delay >= 1_500 && delay <= 60_000, `${delay} ms at ${ahead}`);
+        assert.ok(room.pollDelay(snapshot({ rate, poll_after_ms: 2_000 }), ahead, 0, random) <= 2_000);
+      }
+    }
+  }
+  assert.equal(room.pollDelay(snapshot(), 5_000, 0, 0), 30_000);
+  assert.notEqual(room.pollDelay(snapshot(), 5_000, 0, 0.2), room.pollDelay(snapshot(), 5_000, 0, 0.8));
+});
+
+test("polls quicken towards the opening and go on, slowly, when all is over", () => {
+  const at = (phase, now) => room.pollDelay(snapshot({ phase, joins_open_at: 1_000_000, opens_at: 1_000_000 }), null, now, 0);
+  for (const phase of ["scheduled", "pre_queue"]) {
+    assert.equal(at(phase, 0), 60_000);
+    assert.equal(at(phase, 800_000), 20_000);
+    assert.equal(at(phase, 999_999), 5_000);
+    assert.equal(at(phase, 1_000_001), 3_000);
+    assert.equal(room.pollDelay(snapshot({ phase }), null, 0, 0), 60_000);
+  }
+  for (const phase of ["sold_out", "closed"]) assert.equal(at(phase, 0), 60_000);
+  assert.equal(at("paused", 0), 15_000);
+});
+
+test("joining is spread over time, wider where a draw makes haste useless", () => {
+  assert.equal(room.joinSpread(snapshot({ joins_open_at: 0 })), 2_000);
+  const draw = { closes_at: 600_000, size: null, seed: null };
+  assert.equal(room.joinSpread(snapshot({ joins_open_at: 0, draw })), 10_000);
+  assert.equal(room.joinSpread(snapshot({ joins_open_at: 0, draw: { ...draw, closes_at: 8_000 } })), 2_000);
+  assert.equal(room.joinSpread(snapshot({ draw })), 0);
+});
+
+test("failures back off, never in step, and do as the server asks", () => {
+  for (let failures = 1; failures < 50; failures++) {
+    const [least, most] = [0, 1].map((random) => room.backOff(failures, null, random));
+    assert.ok(least >= 1_000 && most <= 60_000 && most === least * 2);
+  }
+  assert.equal(room.backOff(1, 7, 0), 7_000);
+});
+
+test("what the page shows follows the snapshot and the computed place", () => {
+  const shown = view({}, waiting(5_999), 5_999);
+  assert.deepEqual([shown.place, shown.ahead, shown.eta], ["6,000", "4,999", "5 to 10 minutes"]);
+  assert.deepEqual(shown.progress, { max: 5_999, value: 1_000 });
+  assert.equal(shown.leave, true);
+  assert.equal(view({ stock: { available: 0, held: 2 } }, waiting(5_999), 5_999).note, texts.note.held);
+  assert.equal(view({}, waiting(5_999), 5_999, "retrying").note, texts.note.retrying);
+  assert.equal(view({}, room.NOBODY, null, "retrying").note, texts.note.retrying_outside);
+  assert.equal(view({}, waiting(5_999), 5_999, "busy").note, texts.note.busy);
+  const draw = { closes_at: 2_000_000, size: null, seed: null };
+  const drawn = view({ phase: "pre_queue", draw }, waiting(3), null);
+  assert.deepEqual([drawn.state, drawn.place, drawn.when], ["in_draw", null, { label: texts.label.draw, at: 2_000_000 }]);
+});
+
+test("nobody who has lapsed or left is queued again without asking", () => {
+  for (const standing of ["lapsed", "left"]) {
+    const shown = view({}, { ...room.NOBODY, standing }, null);
+    assert.deepEqual([shown.rejoin, shown.leave, shown.state], [true, false, standing]);
+  }
+  assert.equal(room.standingOf({ state: "lapsed", recallable: true }), "recall");
+  assert.equal(room.standingOf({ state: "lapsed", recallable: false }), "lapsed");
+});
+
+test("a pause gives its reason, in the visitor's language where there is one", () => {
+  const paused_reason = { text: "Payments are slow.", translations: { de: "Zahlungen dauern gerade." } };
+  assert.equal(view({ phase: "paused", paused_reason }, waiting(5_000), 5_000).reason, "Zahlungen dauern gerade.");
+  assert.equal(room.reasonWords(snapshot({ phase: "paused", paused_reason }), ["fr"]), "Payments are slow.");
+  assert.equal(room.reasonWords(snapshot({ paused_reason }), ["fr"]), null);
+});
+
+test("the live region speaks when something changed, and not at each poll", () => {
+  const at = (changes, place) => view(changes, waiting(place), place);
+  let spoken = null;
+  let said = 0;
+  for (let serving = 0; serving <= 9_999; serving += 10) {
+    const news = room.announcement(spoken, at({ serving }, 10_000), texts);
+    if (news) [spoken, said] = [news, said + 1];
+  }
+  assert.ok(said >= 5 && said <= 15, `${said} announcements in a thousand polls`);
+  const paused = at({ phase: "paused", paused_reason: { text: "Payments are slow." }, serving: 9_000 }, 10_000);
+  assert.match(room.announcement(spoken, paused, texts).text, /paused.*Payments are slow\./);
+  assert.equal(room.announcement(room.announcement(spoken, paused, texts), paused, texts), null);
+  assert.match(room.announcement(spoken, at({ phase: "sold_out" }, 10_000), texts).text, /Sold out/);
+});
+
+test("time left is told to the second", () => {
+  assert.equal(room.countdownWords(187_000), "3:07");
+  assert.equal(room.countdownWords(3_723_000), "1:02:03");
+  assert.equal(room.countdownWords(176_523_000), "2 d 01:02:03");
+  assert.equal(room.countdownWords(1), "0:01");
+  assert.equal(room.countdownWords(-5), "0:00");
+});

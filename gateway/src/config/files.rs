@@ -1,0 +1,67 @@
+//! Files a configuration names: read within bounds, and their permissions looked at.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::report::Fault;
+
+/// Reads a regular file of at most `max` bytes.
+///
+/// # Errors
+/// When it is missing, unreadable, no regular file, or longer.
+pub fn read(path: &Path, max: u64) -> Result<Vec<u8>, Fault> {
+    let unreadable = |error: std::io::Error| {
+        Fault::new(format!("cannot read {}: {error}", path.display()), "check the path and the file's owner")
+    };
+    // Looked at before it is opened: opening a pipe would wait for its other end.
+    let metadata = std::fs::metadata(path).map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(Fault::new(format!("{} is not a file", path.display()), "name a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > max) {
+        return Err(Fault::new(
+            format!("{} is longer than {max} bytes", path.display()),
+            "is it the right file?",
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Checks that a PEM file has a block whose label ends in `label`.
+pub(super) fn pem(path: &Path, label: &str) -> Result<(), Fault> {
+    let bytes = read(path, 1 << 20)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let found = text.lines().any(|line| {
+        let inner = line.trim().strip_prefix("-----BEGIN ").and_then(|rest| rest.strip_suffix("-----"));
+        inner.is_some_and(|inner| inner.ends_with(label))
+    });
+    if found {
+        return Ok(());
+    }
+    Err(Fault::new(
+        format!("{} has no PEM block {label}", path.display()),
+        format!("name a PEM file with -----BEGIN {label}-----"),
+    ))
+}
+
+/// A warning when group or others may read a file that holds a secret; `None` too when the file is not there.
+#[cfg(unix)]
+pub fn readable_by_others(path: &Path) -> Option<Fault> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then(|| {
+        Fault::new(
+            format!("{} can be read by others (mode {mode:03o})", path.display()),
+            format!("chmod 600 {}", path.display()),
+        )
+    })
+}
+
+/// Permissions are not looked at on this system.
+#[cfg(not(unix))]
+pub fn readable_by_others(_path: &Path) -> Option<Fault> {
+    None
+}

@@ -1,0 +1,82 @@
+//! `[keys]`: which file signs what.
+
+use std::collections::HashMap;
+
+use super::files;
+use super::read::Section;
+use super::report::Fault;
+use crate::keys::{KeyRing, KeyState, Keys, LoadedKey};
+
+/// Thumbprints seen so far, each with the key in the file that named it.
+type Seen = HashMap<String, String>;
+
+pub(super) fn read(section: Section<'_>) -> Option<Keys> {
+    let mut seen = Seen::new();
+    let ticket = ring(&section, "ticket", &mut seen);
+    let admission = ring(&section, "admission", &mut seen);
+    section.finish();
+    Some(Keys { ticket: ticket?, admission: admission? })
+}
+
+fn ring(section: &Section<'_>, kind: &'static str, seen: &mut Seen) -> Option<KeyRing> {
+    let example = format!(
+        "add {kind} = [{{ path = \"keys/{kind}.jwk\", state = \"sign\" }}] under [keys] (`ropeline keygen {kind}` makes one)"
+    );
+    if !section.has(kind) {
+        section.missing(kind, &example);
+        return None;
+    }
+    let mut whole = true;
+    let mut loaded = Vec::new();
+    for entry in section.tables(kind)? {
+        match key(&entry, seen) {
+            Some(key) => loaded.push(key),
+            None => whole = false,
+        }
+        entry.finish();
+    }
+    if !whole {
+        return None;
+    }
+    let signing = loaded.iter().filter(|(_, state)| *state == KeyState::Sign).count();
+    KeyRing::new(loaded)
+        .map_err(|error| {
+            let mend = if signing == 0 {
+                example
+            } else {
+                "keep one key on \"sign\", set others to \"publish\" or \"verify\"".to_owned()
+            };
+            section.fault(kind, Fault::new(error.to_string(), mend));
+        })
+        .ok()
+}
+
+fn key(entry: &Section<'_>, seen: &mut Seen) -> Option<(LoadedKey, KeyState)> {
+    let loaded = entry.need("path", "name the key's JWK file", |item| {
+        let path = item.path()?;
+        Ok((LoadedKey::read(&path)?, path))
+    });
+    let state = entry.need("state", "write \"publish\", \"sign\" or \"verify\"", |item| {
+        let text = item.text()?;
+        KeyState::ALL.into_iter().find(|state| state.name() == text).ok_or_else(|| {
+            Fault::new(format!("{text:?} is no state of a key"), "write \"publish\", \"sign\" or \"verify\"")
+        })
+    });
+    let (key, path) = loaded?;
+    if key.is_private()
+        && let Some(fault) = files::readable_by_others(&path)
+    {
+        entry.warn("path", fault);
+    }
+    if let Some(first) = seen.insert(key.public().thumbprint(), entry.path().to_owned()) {
+        entry.fault(
+            "path",
+            Fault::new(
+                format!("is the same key as {first}"),
+                "make a key of its own with `ropeline keygen`: a key signs one kind of token, and is named once",
+            ),
+        );
+        return None;
+    }
+    Some((key, state?))
+}

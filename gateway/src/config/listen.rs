@@ -1,0 +1,138 @@
+//! `[listen]`: where the gateway is reached.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+
+use super::files;
+use super::insecure::Insecure;
+use super::read::Section;
+use super::report::Fault;
+
+/// Where the gateway listens, and whom it believes about the client's address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// Addresses for shoppers; at least one, none twice.
+    pub shop: Vec<SocketAddr>,
+    /// Address of the operator listener.
+    pub operator: SocketAddr,
+    /// Certificate and key for the shop's listeners, when the gateway itself ends TLS.
+    pub tls: Option<Tls>,
+    /// A proxy in front ends TLS: cookies are `Secure` and carry the `__Host-` prefix all the same.
+    pub behind_tls: bool,
+    /// Peers whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+impl Listen {
+    /// True when shoppers reach the shop over TLS, wherever it ends: cookies are `Secure` then.
+    pub fn secure_cookies(&self) -> bool {
+        self.tls.is_some() || self.behind_tls
+    }
+}
+
+/// PEM files of the shop's listeners.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// Certificate chain, leaf first.
+    pub certificate: PathBuf,
+    /// Private key.
+    pub private_key: PathBuf,
+}
+
+pub(super) fn read(section: Section<'_>, insecure: Insecure) -> Option<Listen> {
+    let shop = shop(&section);
+    let operator = section.or("operator", SocketAddr::from(([127, 0, 0, 1], 9900)), |item| {
+        let address: SocketAddr = item.parsed("an address with a port", "for example \"127.0.0.1:9900\"")?;
+        if address.ip().is_loopback() || insecure.operator_off_loopback {
+            return Ok(address);
+        }
+        Err(Fault::new(
+            format!(
+                "{address} is not on loopback: the operator's token would cross the network in the clear"
+            ),
+            "bind it to 127.0.0.1, or set insecure.operator_off_loopback = true",
+        ))
+    });
+    if shop.as_deref().is_some_and(|shop| shop.contains(&operator) && operator.port() != 0) {
+        section
+            .fault("operator", Fault::new("is also a shop address", "give the operator a port of its own"));
+    }
+    let tls_section = section.table("tls");
+    let tls = if tls_section.present() { tls(&tls_section).map(Some) } else { Some(None) };
+    tls_section.finish();
+    let behind_tls = section.or("behind_tls", false, |item| item.bool());
+    let trusted_proxies = trusted_proxies(&section, insecure);
+    if let (Some(shop), Some(None), false) = (&shop, &tls, behind_tls || insecure.plain_http)
+        && let Some(open) = shop.iter().find(|address| !address.ip().is_loopback())
+    {
+        let what =
+            format!("{open} is not on loopback, and without TLS tokens would cross the network in the clear");
+        let mend = "add [listen.tls], or set listen.behind_tls = true when a proxy in front ends TLS, \
+                    or insecure.plain_http = true";
+        section.fault("shop", Fault::new(what, mend));
+    }
+    section.finish();
+    Some(Listen { shop: shop?, operator, tls: tls?, behind_tls, trusted_proxies: trusted_proxies? })
+}
+
+fn shop(section: &Section<'_>) -> Option<Vec<SocketAddr>> {
+    let key = "shop";
+    if !section.has(key) {
+        section.missing(key, "name the addresses for shoppers, for example shop = [\"0.0.0.0:8080\"]");
+        return None;
+    }
+    let shop: Vec<SocketAddr> = section.list(key, |item| {
+        item.parsed("an address with a port", "an IP address and a port, for example \"0.0.0.0:8080\"")
+    })?;
+    if shop.is_empty() {
+        section.fault(key, Fault::new("is empty", "name at least one address"));
+    }
+    let twice =
+        shop.iter().enumerate().find(|(at, address)| address.port() != 0 && shop[..*at].contains(address));
+    if let Some((_, twice)) = twice {
+        section.fault(key, Fault::new(format!("{twice} is named twice"), "name each address once"));
+    }
+    Some(shop)
+}
+
+fn tls(section: &Section<'_>) -> Option<Tls> {
+    let certificate = section.need("certificate", "name the PEM file of the certificate chain", |item| {
+        let path = item.path()?;
+        files::pem(&path, "CERTIFICATE").map(|()| path)
+    });
+    let private_key = section.need("private_key", "name the PEM file of the private key", |item| {
+        let path = item.path()?;
+        files::pem(&path, "PRIVATE KEY").map(|()| path)
+    });
+    if let Some(fault) = private_key.as_deref().and_then(files::readable_by_others) {
+        section.warn("private_key", fault);
+    }
+    Some(Tls { certificate: certificate?, private_key: private_key? })
+}
+
+fn trusted_proxies(section: &Section<'_>, insecure: Insecure) -> Option<Vec<IpNet>> {
+    if !section.has("trusted_proxies") {
+        return Some(Vec::new());
+    }
+    section.list("trusted_proxies", |item| {
+        let text = item.text()?;
+        let net = text
+            .parse::<IpNet>()
+            .or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from))
+            .map_err(|_| {
+                Fault::new(
+                    format!("{text:?} is not a network"),
+                    "write an address or a prefix, for example \"10.0.0.0/8\"",
+                )
+            })?;
+        if net.prefix_len() == 0 && !insecure.trust_any_proxy {
+            return Err(Fault::new(
+                format!("{net} is everybody: any client could claim any address"),
+                "name your proxies' networks, or set insecure.trust_any_proxy = true",
+            ));
+        }
+        Ok(net.trunc())
+    })
+}

@@ -1,0 +1,180 @@
+//! `[[sale]]`: sales that exist from the start.
+
+use std::collections::HashMap;
+
+use ropeline_queue::{
+    DrawDefinition, FieldError, Pace, Protect, RawDefinition, SaleDefinition, SaleId, UnixMillis,
+};
+
+use super::read::{Item, Section};
+use super::report::Fault;
+use super::units::millis;
+
+pub(super) fn read(sections: Vec<Section<'_>>) -> Option<Vec<SaleDefinition>> {
+    let mut ids = HashMap::new();
+    let read: Vec<_> = sections.into_iter().map(|section| sale(section, &mut ids)).collect();
+    read.into_iter().collect()
+}
+
+fn sale(section: Section<'_>, ids: &mut HashMap<SaleId, String>) -> Option<SaleDefinition> {
+    let id: Option<SaleId> =
+        section.need("id", "give the sale a short name, for example id = \"sneaker\"", |item| {
+            item.parsed("a sale id", "1 to 40 characters of a-z, 0-9 and -")
+        });
+    let max_active = section.need(
+        "max_active",
+        "say how many shoppers the shop serves at once, for example 500",
+        |item| item.number(1, u32::MAX),
+    );
+    if let Some(id) = &id
+        && let Some(first) = ids.insert(id.clone(), section.path().to_owned())
+    {
+        section.fault(
+            "id",
+            Fault::new(format!("{id:?} is the id of {first} too"), "give each sale an id of its own"),
+        );
+    }
+    // Whatever is wrong, every other key is looked at too: stand-ins for what is missing never get out.
+    let whole = id.is_some() && max_active.is_some();
+    let id = id.or_else(|| "stand-in".parse().ok())?;
+    let raw = members(&section, RawDefinition::new(id, max_active.unwrap_or(1)));
+    let faults = check_protect(&raw.protect);
+    for FieldError { field, message } in &faults {
+        section.fault(key_of(field), Fault::new("is not accepted", message));
+    }
+    let checked = raw.check();
+    if let Err(errors) = &checked {
+        for FieldError { field, message } in &errors.0 {
+            let (section_key, message) = (key_of(field), message.replace("draw.closes_at", "draw_closes_at"));
+            section.fault(section_key, Fault::new("is not accepted", format!("must be: {message}")));
+        }
+    }
+    section.finish();
+    checked.ok().filter(|_| whole && faults.is_empty())
+}
+
+fn members(section: &Section<'_>, defaults: RawDefinition) -> RawDefinition {
+    let time = |key| section.get(key, |item: &Item<'_>| item.time().map(UnixMillis));
+    let span = |key, default| section.or(key, default, |item: &Item<'_>| item.duration().map(millis));
+    let texts = |key| section.list(key, |item: &Item<'_>| item.text().map(str::to_owned)).unwrap_or_default();
+    RawDefinition {
+        title: section.or("title", defaults.title, |item| item.text().map(str::to_owned)),
+        joins_open_at: time("joins_open_at"),
+        opens_at: time("opens_at"),
+        closes_at: time("closes_at"),
+        draw: time("draw_closes_at").map(|closes_at| DrawDefinition { closes_at }),
+        pace: pace(section, defaults.pace),
+        claim_window_ms: span("claim_window", defaults.claim_window_ms),
+        recall_grace_ms: span("recall_grace", defaults.recall_grace_ms),
+        lease_ms: span("lease", defaults.lease_ms),
+        overcommit_percent: section.or("overcommit", defaults.overcommit_percent, percent),
+        compensate_no_shows: section
+            .or("compensate_no_shows", defaults.compensate_no_shows, |item| item.bool()),
+        entry_url: section.get("entry_url", |item| item.text().map(str::to_owned)),
+        protect: Protect {
+            routes: texts("routes"),
+            bypass: texts("bypass"),
+            hosts: texts("hosts"),
+            page_status: section
+                .or("page_status", defaults.protect.page_status, |item| item.number(0, u16::MAX)),
+        },
+        ..defaults
+    }
+}
+
+/// `120` and `"120%"` both mean 120 percent.
+fn percent(item: &Item<'_>) -> Result<u32, Fault> {
+    let Ok(text) = item.text() else { return item.number(0, u32::MAX) };
+    let number = text.strip_suffix('%').and_then(|number| number.parse().ok());
+    number.ok_or_else(|| Fault::new(format!("{text:?} is not a percentage"), "write for example \"110%\""))
+}
+
+fn pace(section: &Section<'_>, default: Pace) -> Pace {
+    const MEND: &str = "write { admit = 500, every = \"5s\" } for batches, \
+                        or { admit = 100, per = \"1s\", burst = 100 } for a smooth rate";
+    let pace = section.table("pace");
+    if !pace.present() {
+        return default;
+    }
+    let span = |key| pace.get(key, |item: &Item<'_>| item.duration().map(millis));
+    let admit = pace.need("admit", MEND, |item| item.number(0, u32::MAX));
+    let (every, per) = (pace.has("every"), pace.has("per"));
+    let (every_ms, per_ms) = (span("every"), span("per"));
+    let burst = pace.get("burst", |item| item.number(0, u32::MAX));
+    if every && per {
+        pace.fault("per", Fault::new("both `every` and `per` are given", MEND));
+    } else if every && burst.is_some() {
+        pace.fault("burst", Fault::new("has no meaning for batches", MEND));
+    } else if !every && !per {
+        pace.missing("every", MEND);
+    }
+    let read = match (admit, every_ms, per_ms) {
+        (Some(admit), Some(every_ms), None) => Some(Pace::Batch { admit, every_ms }),
+        // Without a burst of its own, a smooth rate may catch up by what one period gives.
+        (Some(admit), None, Some(per_ms)) => {
+            Some(Pace::Smooth { admit, per_ms, burst: burst.unwrap_or(admit) })
+        }
+        _ => None,
+    };
+    pace.finish();
+    read.unwrap_or(default)
+}
+
+/// The key of the file that holds a member of the definition.
+fn key_of(field: &'static str) -> &'static str {
+    match field {
+        "draw.closes_at" => "draw_closes_at",
+        "pace.admit" | "pace.every_ms" | "pace.per_ms" | "pace.burst" => "pace",
+        "claim_window_ms" => "claim_window",
+        "recall_grace_ms" => "recall_grace",
+        "lease_ms" => "lease",
+        "overcommit_percent" => "overcommit",
+        "protect.routes" => "routes",
+        "protect.bypass" => "bypass",
+        "protect.hosts" => "hosts",
+        "protect.page_status" => "page_status",
+        other => other,
+    }
+}
+
+/// Checks what a sale guards: the part of a definition that only a gateway understands. Used for the file and for
+/// what an operator sends.
+pub fn check_protect(protect: &Protect) -> Vec<FieldError> {
+    let mut faults = Vec::new();
+    let mut add = |field, message: String| faults.push(FieldError { field, message });
+    for route in protect.routes.iter().filter(|route| !is_route(route)) {
+        add(
+            "protect.routes",
+            format!("{route:?} must be a path such as \"/sale\", in plain characters and normal form"),
+        );
+    }
+    for bypass in protect.bypass.iter().filter(|bypass| !is_bypass(bypass)) {
+        add(
+            "protect.bypass",
+            format!("{bypass:?} must be a path such as \"/sale/images\" or an extension such as \".css\""),
+        );
+    }
+    for host in protect.hosts.iter().filter(|host| !super::upstream::is_host(host)) {
+        add("protect.hosts", format!("{host:?} must be a host name without scheme and port"));
+    }
+    if ![200, 202, 429, 503].contains(&protect.page_status) {
+        add("protect.page_status", format!("{} must be 200, 202, 429 or 503", protect.page_status));
+    }
+    faults
+}
+
+/// A path in the form that requests are brought into before matching: a pattern in any other form would match nothing.
+fn is_route(route: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_graphic() && !b"%?#\\\"<>^`{|}".contains(&b);
+    let Some(rest) = route.strip_prefix('/') else { return false };
+    route.len() <= 1_024
+        && route.bytes().all(plain)
+        && !route.contains("//")
+        && !rest.split('/').any(|part| matches!(part, "." | ".."))
+}
+
+fn is_bypass(bypass: &str) -> bool {
+    let extension =
+        |rest: &str| (1..=16).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_alphanumeric());
+    bypass.strip_prefix('.').map_or_else(|| is_route(bypass), extension)
+}

@@ -1,0 +1,39 @@
+use super::*;
+
+#[test]
+fn a_ring_needs_exactly_one_private_key_that_signs() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |seed: u8, private: bool| {
+        let key = SigningKey::from_seed([seed; 32]);
+        let path = folder.path().join("key.jwk");
+        std::fs::write(&path, if private { key.to_private_jwk() } else { key.public_key().to_jwk() })
+            .unwrap();
+        LoadedKey::read(&path).unwrap()
+    };
+    use KeyState::{Publish, Sign, Verify};
+    let ring = KeyRing::new(vec![(load(1, false), Verify), (load(2, true), Sign), (load(3, true), Publish)])
+        .unwrap();
+    assert_eq!(ring.signer().kid(), SigningKey::from_seed([2; 32]).kid());
+    assert_eq!(ring.set().keys().len(), 3);
+    assert!(matches!(KeyRing::new(vec![]), Err(KeyRingError::Signers(0))));
+    assert!(matches!(
+        KeyRing::new(vec![(load(1, true), Sign), (load(2, true), Sign)]),
+        Err(KeyRingError::Signers(2))
+    ));
+    assert!(matches!(KeyRing::new(vec![(load(1, false), Sign)]), Err(KeyRingError::NotPrivate(_))));
+    assert!(matches!(
+        KeyRing::new(vec![(load(1, true), Sign), (load(1, true), Verify)]),
+        Err(KeyRingError::Set(_))
+    ));
+}
+
+#[test]
+fn a_private_part_that_does_not_fit_is_never_taken_for_a_public_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key.jwk");
+    let mixed = SigningKey::from_seed([1; 32])
+        .to_private_jwk()
+        .replace(SigningKey::from_seed([1; 32]).public_key().to_jwk().split('"').nth(7).unwrap_or("-"), "-");
+    std::fs::write(&path, mixed).unwrap();
+    assert!(LoadedKey::read(&path).is_err());
+}
