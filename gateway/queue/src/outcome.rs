@@ -97,7 +97,8 @@ pub enum LeaveRefusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeaseEvent {
-    /// The visitor has a unit on hold and no longer competes for what is left.
+    /// The visitor has a unit on hold and no longer competes for what is left. When the shop says both at once,
+    /// the new stock goes in first: otherwise the unit would count as left and as held for a moment.
     Holding,
     /// The visitor is done; the capacity is free.
     Ended,

@@ -16,6 +16,8 @@ use crate::visitors::VisitorMap;
 mod calling;
 mod clock;
 mod operator;
+#[cfg(test)]
+mod tests;
 
 /// One sale's queue in memory.
 ///

@@ -1,0 +1,440 @@
+//! Random lives of a sale, each step checked against a ledger kept beside it and against what a store kept.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::outcome::ChangeRefusal;
+
+#[derive(Clone, Debug)]
+enum Event {
+    Pass(u64),
+    StepBack(u64),
+    Tick(Option<u32>),
+    Join { who: u64, again: bool },
+    Claim(usize),
+    Leave(usize),
+    Lease(usize, LeaseEvent),
+    Stock(u64, Option<u64>),
+    Order(Command),
+    Change(Settings),
+    Restart,
+}
+
+/// What differs between the sales that are tried, and what changes while they run.
+#[derive(Clone, Debug)]
+struct Settings {
+    pace: Pace,
+    max_active: u32,
+    claim_window_ms: u64,
+    recall_grace_ms: u64,
+    lease_ms: u64,
+    overcommit_percent: u32,
+    compensate: bool,
+}
+
+fn paces() -> impl Strategy<Value = Pace> {
+    prop_oneof![
+        (1..6u32, 500..6_000u64).prop_map(|(admit, every_ms)| Pace::Batch { admit, every_ms }),
+        (1..6u32, 1..3_000u64, 1..6u32).prop_map(|(admit, per_ms, burst)| Pace::Smooth {
+            admit,
+            per_ms,
+            burst
+        }),
+    ]
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    (
+        paces(),
+        prop_oneof![Just(1), Just(2), 3..8u32, Just(200), Just(100_000)],
+        1_000..20_000u64,
+        0..20_000u64,
+        1_000..40_000u64,
+        100..300u32,
+        any::<bool>(),
+    )
+        .prop_map(
+            |(
+                pace,
+                max_active,
+                claim_window_ms,
+                recall_grace_ms,
+                lease_ms,
+                overcommit_percent,
+                compensate,
+            )| Settings {
+                pace,
+                max_active,
+                claim_window_ms,
+                recall_grace_ms,
+                lease_ms,
+                overcommit_percent,
+                compensate,
+            },
+        )
+}
+
+fn orders() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        3 => Just(Command::Open),
+        2 => Just(Command::Pause { reason: PauseReason::default() }),
+        4 => Just(Command::Resume),
+        1 => Just(Command::SoldOut),
+        2 => Just(Command::Restock),
+        1 => Just(Command::Revoke),
+        2 => (1..5u32, prop::option::of(1_000..30_000u64))
+            .prop_map(|(batch_size, lease_ms)| Command::Admit { batch_size, lease_ms }),
+    ]
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    let ticket = 0..64usize;
+    prop_oneof![
+        18 => prop_oneof![8 => 0..3_000u64, 4 => 3_000..20_000u64, 1 => Just(3_600_000)].prop_map(Event::Pass),
+        1 => prop_oneof![1..5_000u64, Just(3_600_000)].prop_map(Event::StepBack),
+        8 => prop::option::weighted(0.2, 0..6u32).prop_map(Event::Tick),
+        18 => (0..24u64, prop::bool::weighted(0.3)).prop_map(|(who, again)| Event::Join { who, again }),
+        24 => ticket.clone().prop_map(Event::Claim),
+        5 => ticket.clone().prop_map(Event::Leave),
+        6 => (ticket, prop_oneof![Just(LeaseEvent::Holding), Just(LeaseEvent::Ended)])
+            .prop_map(|(ticket, event)| Event::Lease(ticket, event)),
+        4 => (0..12u64, prop::option::of(0..3u64)).prop_map(|(left, held)| Event::Stock(left, held)),
+        6 => orders().prop_map(Event::Order),
+        2 => settings().prop_map(Event::Change),
+        2 => Just(Event::Restart),
+    ]
+}
+
+/// Which life a sale has: always on, by the operator, drawn; and whether it closes by itself.
+fn definitions() -> impl Strategy<Value = RawDefinition> {
+    let times = (0..3u8, 0..20_000u64, 0..20_000u64, prop::option::weighted(0.2, 60_000..400_000u64));
+    (settings(), times).prop_map(|(settings, (kind, until_draw, until_open, until_close))| {
+        let mut raw = open_sale(1);
+        if kind > 0 {
+            raw.joins_open_at = Some(START);
+        }
+        if kind > 1 {
+            let closes_at = START.plus(until_draw);
+            raw.draw = Some(DrawDefinition { closes_at });
+            raw.opens_at = Some(closes_at.plus(until_open));
+        }
+        raw.closes_at = until_close.map(|millis| START.plus(millis));
+        settings.applied(raw)
+    })
+}
+
+const START: UnixMillis = UnixMillis(1_000_000_000);
+
+impl Settings {
+    fn applied(&self, mut raw: RawDefinition) -> RawDefinition {
+        raw.pace = self.pace;
+        raw.max_active = self.max_active;
+        raw.claim_window_ms = self.claim_window_ms;
+        raw.recall_grace_ms = self.recall_grace_ms;
+        raw.lease_ms = self.lease_ms;
+        raw.overcommit_percent = self.overcommit_percent;
+        raw.compensate_no_shows = self.compensate;
+        raw
+    }
+}
+
+/// What a store has on disk.
+struct Kept {
+    definition: String,
+    core: String,
+    joins: Vec<JoinRecord>,
+    admissions: BTreeMap<Arrival, AdmissionRecord>,
+    left: Vec<Arrival>,
+}
+
+impl Kept {
+    fn restore(&self) -> Queue {
+        Queue::restore(
+            serde_json::from_str(&self.definition).unwrap(),
+            serde_json::from_str(&self.core).unwrap(),
+            self.joins.iter().copied(),
+            self.admissions.values().copied(),
+            self.left.iter().copied(),
+        )
+    }
+}
+
+/// What visitors have been told, kept without looking into the queue.
+#[derive(Default)]
+struct Ledger {
+    holders: Vec<u64>,
+    places: HashMap<Arrival, Place>,
+    claims: HashMap<Arrival, Claimed>,
+    /// Tickets that must never be admitted (again).
+    dead: HashSet<Arrival>,
+    /// Calls that the pace has allowed since the opening, in calls.
+    allowance: Option<f64>,
+}
+
+struct World {
+    queue: Queue,
+    now: UnixMillis,
+    kept: Kept,
+    ledger: Ledger,
+    health: Option<Option<u32>>,
+    /// Calls have cost less than one at some time.
+    compensated: bool,
+}
+
+impl World {
+    fn new(raw: RawDefinition) -> Self {
+        let kept = Kept {
+            definition: String::new(),
+            core: String::new(),
+            joins: Vec::new(),
+            admissions: BTreeMap::new(),
+            left: Vec::new(),
+        };
+        let queue = Queue::create(raw.check().unwrap(), [9; 32], START);
+        let compensated = queue.definition().compensate_no_shows;
+        let ledger = Ledger::default();
+        let mut world = Self { queue, now: START, kept, ledger, health: None, compensated };
+        world.keep();
+        world
+    }
+
+    fn keep(&mut self) {
+        let changes = self.queue.take_changes();
+        if changes.core {
+            self.kept.core = serde_json::to_string(self.queue.core()).unwrap();
+        }
+        if changes.definition {
+            self.kept.definition = serde_json::to_string(&**self.queue.definition()).unwrap();
+        }
+        self.kept.joins.extend(changes.joins);
+        self.kept.left.extend(changes.left);
+        self.kept.admissions.extend(changes.admissions.into_iter().map(|record| (record.arrival, record)));
+    }
+
+    /// A ticket that exists, mostly.
+    fn ticket(&self, index: usize) -> Arrival {
+        let tickets = self.ledger.holders.len();
+        Arrival(if tickets == 0 { 0 } else { (index % (tickets + 1)) as u64 })
+    }
+
+    fn position(&self, arrival: Arrival) -> Position {
+        match self.ledger.places.get(&arrival) {
+            Some(place) => Position { arrival, place: Some(*place) },
+            None => self.queue.view(self.now).position(arrival),
+        }
+    }
+
+    fn step(&mut self, event: &Event) {
+        let before = self.queue.view(self.queue.core.last_now);
+        let definition = Arc::clone(self.queue.definition());
+        match event {
+            Event::Pass(millis) => self.now = self.now.plus(*millis),
+            Event::StepBack(millis) => self.now = UnixMillis(self.now.0 - millis),
+            Event::Tick(limit) => {
+                let input = TickInput { health_limit: *limit };
+                self.health = Some(*limit);
+                self.queue.tick(input, self.now);
+            }
+            Event::Join { who, again } => self.join(*who, *again),
+            Event::Claim(index) => self.claim(self.ticket(*index)),
+            Event::Leave(index) => self.leave(self.ticket(*index)),
+            Event::Lease(index, event) => {
+                let arrival = self.ticket(*index);
+                self.queue.lease(arrival, *event, self.now);
+                if *event == LeaseEvent::Ended && self.ledger.claims.contains_key(&arrival) {
+                    self.ledger.dead.insert(arrival);
+                }
+            }
+            Event::Stock(available, held) => {
+                self.queue.stock(Stock { available: *available, held: *held }, self.now);
+            }
+            Event::Order(command) => {
+                let _ = self.queue.command(command, self.now);
+            }
+            Event::Change(settings) => {
+                let raw = settings.applied(RawDefinition::clone(&definition));
+                let refused = self.queue.change(raw.check().unwrap(), self.now);
+                assert!(matches!(refused, Ok(()) | Err(ChangeRefusal::Closed)), "{refused:?}");
+            }
+            Event::Restart => {
+                self.queue = self.kept.restore();
+                self.health = None;
+            }
+        }
+        self.compensated |= self.queue.definition().compensate_no_shows;
+        self.keep();
+        self.settle_ledger(&before, &definition);
+        self.check_limits(&before, event);
+        self.check_ledger();
+        self.check_store();
+        if let Event::Tick(health_limit) = event {
+            self.check_idempotence(*health_limit);
+        }
+    }
+
+    fn join(&mut self, who: u64, again: bool) {
+        let held = self.ledger.holders.iter().rposition(|holder| *holder == who);
+        let Ok(joined) = self.queue.join(visitor(who), JoinOptions { again }, self.now) else { return };
+        if joined.new {
+            assert_eq!(
+                joined.arrival.0,
+                self.ledger.holders.len() as u64,
+                "a number was given twice or left out"
+            );
+            self.ledger.holders.push(who);
+            if let Some(old) = held.map(|index| Arrival(index as u64)) {
+                let left = self.kept.left.contains(&old)
+                    || self.kept.admissions.get(&old).is_some_and(|kept| kept.state == AdmissionState::Left);
+                assert!(again || left, "a visitor was silently put at the back");
+                self.ledger.dead.insert(old);
+            }
+        } else {
+            assert_eq!(Some(joined.arrival.0), held.map(|index| index as u64), "a ticket changed its number");
+        }
+    }
+
+    fn claim(&mut self, arrival: Arrival) {
+        let position = self.position(arrival);
+        let Ok(claimed) = self.queue.claim(position, self.now) else { return };
+        assert!(!self.ledger.dead.contains(&arrival), "{arrival:?} was admitted after it had ended");
+        assert_eq!(Some(claimed.place), position.place);
+        assert!(claimed.place < self.queue.core.serving, "admitted before it was called");
+        let first = *self.ledger.claims.entry(arrival).or_insert(claimed);
+        assert_eq!(Claimed { epoch: first.epoch, ..claimed }, first, "one ticket, two admissions");
+    }
+
+    fn leave(&mut self, arrival: Arrival) {
+        let position = self.position(arrival);
+        if self.queue.leave(position, self.now).is_ok() {
+            self.ledger.dead.insert(arrival);
+        }
+    }
+
+    /// Learns places and ended leases, and what the pace has allowed meanwhile.
+    fn settle_ledger(&mut self, before: &SaleView, definition: &SaleDefinition) {
+        let now = self.queue.core.last_now;
+        let over = |claimed: &Claimed| claimed.expires_at <= now;
+        let ended =
+            self.ledger.claims.iter().filter(|(_, claimed)| over(claimed)).map(|(arrival, _)| *arrival);
+        self.ledger.dead.extend(ended);
+        let view = self.queue.view(now);
+        let drawn = view.draw.as_ref().is_none_or(|draw| draw.state.seed().is_some());
+        if drawn {
+            for number in self.ledger.places.len()..self.ledger.holders.len() {
+                let arrival = Arrival(number as u64);
+                self.ledger.places.insert(arrival, view.position(arrival).place.unwrap());
+            }
+        }
+        let opened = matches!(view.phase, Phase::Open | Phase::Paused | Phase::SoldOut);
+        match &mut self.ledger.allowance {
+            Some(allowance) => *allowance += rate(definition.pace) * now.since(before.as_of) as f64,
+            none => *none = opened.then(|| burst(self.queue.definition().pace)),
+        }
+    }
+
+    fn check_limits(&self, before: &SaleView, event: &Event) {
+        let after = self.queue.view(self.now);
+        let definition = self.queue.definition();
+        let (busy_before, busy) = (before.active + before.unclaimed, after.active + after.unclaimed);
+        let calls = |view: &SaleView| view.totals.called + view.totals.recalled;
+        let called = calls(&after) - calls(before);
+        let by_hand = after.totals.by_hand - before.totals.by_hand;
+
+        assert!(after.serving >= before.serving && after.next_arrival >= before.next_arrival);
+        assert!(busy <= busy_before.max(u64::from(definition.max_active)), "over max_active");
+        if called > 0 {
+            assert!(busy <= u64::from(definition.max_active), "called over max_active");
+            if let Some(stock) = after.stock {
+                let allowed = stock.available * u64::from(definition.overcommit_percent) / 100;
+                assert!(busy - after.holding <= allowed, "called more than the stock is good for");
+            }
+        }
+        if called > by_hand {
+            // A pause in the same step comes after the calls that had been earned.
+            assert!(matches!(event, Event::Order(_)) || after.phase == Phase::Open, "called while halted");
+            match self.health {
+                None => panic!("called without knowing the shop's health"),
+                Some(Some(limit)) if by_hand == 0 => {
+                    assert!(busy <= u64::from(limit), "over the health limit")
+                }
+                Some(_) => {}
+            }
+        }
+        if after.serving > before.serving && !matches!(event, Event::Claim(_)) {
+            assert_eq!(after.recalls, 0, "somebody uncalled was called before a recall");
+        }
+        let paced = (calls(&after) - after.totals.by_hand) as f64;
+        let cheapest = if self.compensated { 0.5 } else { 1.0 };
+        let allowance = self.ledger.allowance.unwrap_or(0.0);
+        assert!(paced * cheapest <= allowance + 1e-6, "{paced} calls at {cheapest}, {allowance} earned");
+    }
+
+    fn check_ledger(&self) {
+        let view = self.queue.view(self.now);
+        let active: HashSet<_> =
+            self.ledger.claims.keys().filter(|arrival| !self.ledger.dead.contains(arrival)).collect();
+        assert_eq!(view.active, active.len() as u64, "leases that ended still count, or running ones do not");
+        assert_eq!(view.totals.claimed, self.ledger.claims.len() as u64, "a claim was counted twice");
+        let places: BTreeSet<_> = self.ledger.places.values().collect();
+        assert_eq!(places.len(), self.ledger.places.len(), "two tickets with one place");
+    }
+
+    fn check_store(&self) {
+        let mut restored = self.kept.restore();
+        // An idle tick is not worth a commit; all that it changes is the latest time seen.
+        restored.core.last_now = self.queue.core.last_now;
+        let live = &self.queue;
+        assert_eq!(restored.core, live.core);
+        assert_eq!(restored.definition, live.definition);
+        assert_eq!(restored.admissions, live.admissions);
+        assert_eq!(restored.left, live.left);
+        assert_eq!(restored.left_places, live.left_places);
+        assert_eq!(restored.leases, live.leases);
+        assert_eq!(restored.recall_windows, live.recall_windows);
+        assert_eq!(restored.recalls, live.recalls);
+        assert_eq!(restored.holding, live.holding);
+        assert!(restored.visitors.iter().eq(live.visitors.iter()));
+    }
+
+    fn check_idempotence(&mut self, health_limit: Option<u32>) {
+        let core = self.queue.core.clone();
+        self.queue.tick(TickInput { health_limit }, self.now);
+        assert_eq!(self.queue.core, core, "a second tick at the same time did something");
+        assert!(self.queue.take_changes().is_empty());
+    }
+}
+
+fn rate(pace: Pace) -> f64 {
+    match pace {
+        Pace::Batch { admit, every_ms } => f64::from(admit) / every_ms as f64,
+        Pace::Smooth { admit, per_ms, .. } => f64::from(admit) / per_ms as f64,
+    }
+}
+
+fn burst(pace: Pace) -> f64 {
+    match pace {
+        Pace::Batch { admit, .. } => f64::from(admit),
+        Pace::Smooth { burst, .. } => f64::from(burst),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_invariant_holds_after_every_step(
+        raw in definitions(),
+        life in prop::collection::vec(events(), 1..120),
+    ) {
+        let mut world = World::new(raw);
+        for event in &life {
+            world.step(event);
+        }
+        let view = world.queue.view(world.now);
+        for (arrival, place) in &world.ledger.places {
+            prop_assert_eq!(view.position(*arrival).place, Some(*place), "a place changed");
+        }
+    }
+}
