@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::definition::SaleDefinition;
+use crate::flow::Backlog;
 use crate::outcome::{
     AdmissionRecord, AdmissionState, Changes, ClaimRefusal, Claimed, JoinOptions, JoinRecord, JoinRefusal,
     Joined, LeaseEvent, LeaveRefusal, TickInput,
 };
-use crate::state::{Core, Stage};
+use crate::state::Core;
 use crate::types::{Arrival, MAX_ARRIVALS, Phase, Place, Position, Stock, UnixMillis, VisitorKey};
 use crate::view::{DrawView, SaleView};
 use crate::visitors::VisitorMap;
@@ -41,6 +42,8 @@ pub struct Queue {
     holding: u64,
     /// The last tick's; none until the first tick, and until then nobody is called.
     health: Option<TickInput>,
+    /// What the flow was last told; a function of the state, kept to notice when it changes.
+    backlog: Backlog,
     /// What the clock made due is done up to here.
     advanced_to: Option<UnixMillis>,
     pending: Pending,
@@ -101,6 +104,7 @@ impl Queue {
             queue.left.insert(arrival);
         }
         queue.find_left_places();
+        queue.backlog = queue.present_backlog();
         queue
     }
 
@@ -117,6 +121,7 @@ impl Queue {
             recalls: BTreeMap::new(),
             holding: 0,
             health: None,
+            backlog: Backlog::Stopped,
             advanced_to: None,
             pending: Pending::default(),
         }
@@ -423,6 +428,7 @@ impl Queue {
             unclaimed: self.unclaimed(),
             recalls: self.recalls.len() as u64,
             waiting: self.waiting(),
+            rate: self.rate(now),
             claim_ratio: core.ratio.measured(),
             totals: core.totals,
             as_of: core.last_now.max(now),
@@ -483,9 +489,5 @@ impl Queue {
     /// Called, by a first or a second call, and not yet claimed.
     fn unclaimed(&self) -> u64 {
         self.core.calls.unclaimed().saturating_add(self.recall_windows.len() as u64)
-    }
-
-    fn is_open_stage(&self) -> bool {
-        matches!(self.core.stage, Stage::Open(_))
     }
 }

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::calls::CallLog;
-use crate::definition::SaleDefinition;
+use crate::definition::{Pace, SaleDefinition};
+use crate::flow::Flow;
 use crate::manifest::{DrawState, Manifest};
 use crate::outcome::PauseReason;
 use crate::pacer::{ClaimRatio, Pacer};
@@ -25,6 +26,7 @@ pub struct Core {
     pub(crate) calls: CallLog,
     pub(crate) pacer: Pacer,
     pub(crate) ratio: ClaimRatio,
+    pub(crate) flow: Flow,
     pub(crate) stock: Option<Stock>,
     pub(crate) totals: Totals,
     pub(crate) last_now: UnixMillis,
@@ -90,6 +92,7 @@ impl Core {
             calls: CallLog::default(),
             pacer: Pacer::full(definition.pace, now),
             ratio: ClaimRatio::default(),
+            flow: Flow::new(cadence_ms(definition.pace)),
             stock: None,
             totals: Totals::default(),
             last_now: now,
@@ -139,4 +142,12 @@ impl Core {
 /// The draw of a sale nobody has joined yet.
 pub(crate) fn draw_of(definition: &SaleDefinition) -> DrawState {
     if definition.draw.is_some() { DrawState::Collecting } else { DrawState::NotHeld }
+}
+
+/// Time between one call and the next at full pace, in milliseconds.
+pub(crate) fn cadence_ms(pace: Pace) -> u64 {
+    match pace {
+        Pace::Batch { every_ms, .. } => every_ms,
+        Pace::Smooth { admit, per_ms, .. } => per_ms / u64::from(admit.max(1)),
+    }
 }

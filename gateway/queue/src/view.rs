@@ -5,12 +5,17 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::calls::CallLog;
-use crate::definition::SaleDefinition;
+use crate::definition::{Pace, SaleDefinition};
 use crate::draw::{self, Seed};
+use crate::flow::{EtaRange, Rate};
 use crate::manifest::{DrawState, Manifest, TRUST, hex};
 use crate::outcome::PauseReason;
-use crate::state::Totals;
+use crate::poll::{self, Distance};
+use crate::state::{Totals, cadence_ms};
 use crate::types::{Arrival, Epoch, Phase, Place, Position, SaleId, Stock, UnixMillis};
+
+/// How far off an opening is taken to be that the operator decides on, in milliseconds.
+const UNSET_OPENING_MS: u64 = 50_000;
 
 /// A sale at one instant. Its size does not depend on the crowd.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +50,8 @@ pub struct SaleView {
     pub recalls: u64,
     /// Visitors not yet called who have not left.
     pub waiting: u64,
+    /// Measured flow; none while it cannot honestly be told.
+    pub rate: Option<Rate>,
     /// Measured part of the called who claim, in millionths.
     pub claim_ratio: Option<u64>,
     /// Counts since the sale was created.
@@ -73,6 +80,8 @@ pub enum Standing {
     Waiting {
         /// Places ahead; none before the draw.
         ahead: Option<u64>,
+        /// The wait to come; none while the flow is unknown.
+        eta: Option<EtaRange>,
     },
     /// Called: to be claimed before a time, which moves on while the sale is halted.
     Called {
@@ -108,9 +117,12 @@ impl SaleView {
             Phase::Scheduled => return Standing::Scheduled,
             Phase::PreQueue | Phase::Drawing | Phase::Open | Phase::Paused => {}
         }
-        let Some(place) = position.place else { return Standing::Waiting { ahead: None } };
+        let Some(place) = position.place else { return Standing::Waiting { ahead: None, eta: None } };
         if place >= self.serving {
-            return Standing::Waiting { ahead: Some(place.0 - self.serving.0) };
+            let ahead = place.0 - self.serving.0;
+            let cadence_ms = cadence_ms(self.definition.pace);
+            let eta = self.rate.map(|rate| EtaRange::new(ahead, rate, cadence_ms));
+            return Standing::Waiting { ahead: Some(ahead), eta };
         }
         let Some(batch) = self.calls.find(place) else { return Standing::Lapsed { recallable: false } };
         let until = batch.until.plus(self.halted_since.map_or(0, |since| now.since(since)));
@@ -118,6 +130,55 @@ impl SaleView {
             Standing::Called { until }
         } else {
             Standing::Lapsed { recallable: now < until.plus(self.definition.recall_grace_ms) }
+        }
+    }
+
+    /// Milliseconds after which the client of a ticket should ask again. `seed` tells clients apart that stand
+    /// alike: the arrival is a good one.
+    pub fn poll_after_ms(&self, standing: Standing, now: UnixMillis, seed: u64) -> u64 {
+        let distance = match standing {
+            Standing::Waiting { eta: Some(eta), .. } => Distance::Eta(eta),
+            Standing::Waiting { ahead: Some(ahead), .. } if self.is_under_way() => Distance::Ahead(ahead),
+            Standing::Scheduled | Standing::Waiting { .. } => {
+                let moment = self.next_moment().map_or(UNSET_OPENING_MS, |at| at.since(now));
+                Distance::Opening { in_ms: moment, waiting: self.waiting }
+            }
+            // A claim or a recall is due.
+            Standing::Called { .. } | Standing::Lapsed { recallable: true } => Distance::Ahead(0),
+            Standing::Lapsed { recallable: false } | Standing::SoldOut | Standing::Closed => {
+                Distance::Ahead(u64::MAX)
+            }
+        };
+        poll::after_ms(distance, self.poll_bound_ms(), seed)
+    }
+
+    /// No client should wait longer than this, wherever it stands.
+    pub fn poll_bound_ms(&self) -> u64 {
+        let per_minute = match self.definition.pace {
+            Pace::Batch { admit, every_ms } => u64::from(admit).saturating_mul(60_000) / every_ms.max(1),
+            Pace::Smooth { admit, per_ms, .. } => u64::from(admit).saturating_mul(60_000) / per_ms.max(1),
+        };
+        let selling = self.stock.filter(|_| self.phase == Phase::Open);
+        // Compensation at most doubles the pace, and a pace of less than one a minute still sells.
+        let most = per_minute.saturating_mul(if self.definition.compensate_no_shows { 2 } else { 1 }).max(1);
+        poll::bound_ms(selling.map(|stock| stock.available), most)
+    }
+
+    fn is_under_way(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::Paused)
+    }
+
+    /// When the clock next changes the phase, before the opening.
+    fn next_moment(&self) -> Option<UnixMillis> {
+        match self.phase {
+            Phase::Scheduled => self.definition.joins_open_at,
+            Phase::PreQueue => self.definition.draw.map(|draw| draw.closes_at).or(self.definition.opens_at),
+            Phase::Drawing if self.draw.as_ref().is_some_and(|draw| draw.state.seed().is_none()) => {
+                Some(self.as_of)
+            }
+            Phase::Drawing | Phase::Open | Phase::Paused | Phase::SoldOut | Phase::Closed => {
+                self.definition.opens_at
+            }
         }
     }
 
@@ -130,6 +191,7 @@ impl SaleView {
             epoch: self.epoch,
             phase: self.phase,
             serving: self.serving,
+            rate: self.rate,
             draw: self.draw.as_ref().map(DrawView::document),
             joins_open_at: definition.joins_open_at,
             opens_at: definition.opens_at,
@@ -138,6 +200,7 @@ impl SaleView {
             paused_reason: self.paused_reason.clone(),
             claim_window_ms: definition.claim_window_ms,
             as_of: self.as_of,
+            poll_after_ms: self.poll_bound_ms(),
         }
     }
 }
@@ -169,6 +232,8 @@ pub struct Snapshot {
     pub phase: Phase,
     /// All places below have been called.
     pub serving: Place,
+    /// Measured flow in places a minute; none while it cannot honestly be told.
+    pub rate: Option<Rate>,
     /// The draw, where the sale has one.
     pub draw: Option<SnapshotDraw>,
     /// When joining opens.
@@ -185,6 +250,8 @@ pub struct Snapshot {
     pub claim_window_ms: u64,
     /// When this was true.
     pub as_of: UnixMillis,
+    /// No client should wait longer than this before it asks again.
+    pub poll_after_ms: u64,
 }
 
 /// The draw in a [`Snapshot`]; bytes in lower-case hexadecimal.

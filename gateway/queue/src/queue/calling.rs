@@ -1,24 +1,31 @@
 //! Who is called, and how many at most.
 
 use crate::calls::CallBatch;
+use crate::flow::{Backlog, Rate};
 use crate::outcome::AdmissionState;
 use crate::pacer::ONE_CALL;
 use crate::queue::Queue;
+use crate::state::Stage;
 use crate::types::{Place, UnixMillis};
 
 impl Queue {
     /// Calls as many as time has earned and every limit allows.
     pub(super) fn call_earned(&mut self) {
-        let Some(health) = self.health else { return };
-        if !self.is_open_stage() || self.core.halted_since().is_some() || !self.is_anybody_waiting() {
-            return;
+        let called = self.call_paced();
+        self.watch_flow(called);
+    }
+
+    fn call_paced(&mut self) -> u64 {
+        let Some(health) = self.health else { return 0 };
+        if self.present_backlog() != Backlog::Waiting {
+            return 0;
         }
         let pace = self.definition.pace;
         let cost = if self.definition.compensate_no_shows { self.core.ratio.cost() } else { ONE_CALL };
         let mut pacer = self.core.pacer.at(pace, self.core.last_now);
         let mut limit = pacer.calls(cost);
         if limit == 0 {
-            return;
+            return 0;
         }
         if let Some(healthy) = health.health_limit {
             limit = limit.min(u64::from(healthy).saturating_sub(self.busy()));
@@ -28,10 +35,41 @@ impl Queue {
             pacer.spend(called, cost);
             self.core.pacer = pacer;
         }
+        called
     }
 
-    fn is_anybody_waiting(&self) -> bool {
-        self.core.serving.0 < self.core.next_arrival || !self.recalls.is_empty()
+    /// What the queue is like for the measurement of its flow.
+    pub(super) fn present_backlog(&self) -> Backlog {
+        if !matches!(self.core.stage, Stage::Open(_)) || self.core.halted_since().is_some() {
+            Backlog::Stopped
+        } else if self.core.serving.0 < self.core.next_arrival || !self.recalls.is_empty() {
+            Backlog::Waiting
+        } else {
+            Backlog::Empty
+        }
+    }
+
+    /// Tells the flow of calls and of a change in what the queue is like. In between there is nothing to tell:
+    /// time adds up when it is told next, so an idle tick leaves the state as it is.
+    pub(super) fn watch_flow(&mut self, called: u64) {
+        let (before, present) = (self.backlog, self.present_backlog());
+        if called == 0 && before == present {
+            return;
+        }
+        let now = self.core.last_now;
+        if before != present {
+            self.core.flow.observe(now, 0, before);
+        }
+        self.core.flow.observe(now, called, present);
+        self.backlog = present;
+        self.pending.core = true;
+    }
+
+    /// The measured flow as of `now`.
+    pub(super) fn rate(&self, now: UnixMillis) -> Option<Rate> {
+        let mut flow = self.core.flow.clone();
+        flow.observe(self.core.last_now.max(now), 0, self.backlog);
+        flow.rate()
     }
 
     fn busy(&self) -> u64 {

@@ -29,6 +29,7 @@ impl Queue {
         self.settle_stock();
         self.end_leases();
         self.lapse_calls();
+        self.watch_flow(0);
         self.advanced_to = Some(self.core.last_now);
     }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::definition::SaleDefinition;
+use crate::flow::{Backlog, Flow};
 use crate::outcome::{ChangeRefusal, Command, CommandDone, CommandRefusal};
 use crate::queue::Queue;
-use crate::state::{Halts, SoldOutBy, Stage, draw_of};
+use crate::state::{Halts, SoldOutBy, Stage, cadence_ms, draw_of};
 use crate::types::{Epoch, UnixMillis};
 
 impl Queue {
@@ -66,6 +67,7 @@ impl Queue {
         }
         let called = self.call(u64::from(batch_size), lease_ms);
         self.core.totals.by_hand += called;
+        self.watch_flow(called);
         Ok(called)
     }
 
@@ -93,6 +95,8 @@ impl Queue {
         if definition.pace != self.definition.pace {
             let now = self.core.last_now;
             self.core.pacer = self.core.pacer.repaced(self.definition.pace, definition.pace, now);
+            self.core.flow = Flow::new(cadence_ms(definition.pace));
+            self.backlog = Backlog::Stopped;
         }
         self.definition = Arc::new(definition);
         self.pending.core = true;

@@ -72,8 +72,8 @@ impl Rig {
         self.queue.leave(position, self.now).unwrap();
     }
 
-    pub(super) fn order(&mut self, command: Command) -> u64 {
-        self.queue.command(&command, self.now).unwrap().called
+    pub(super) fn order(&mut self, command: &Command) -> u64 {
+        self.queue.command(command, self.now).unwrap().called
     }
 
     pub(super) fn standing(&self, arrival: Arrival) -> Standing {
@@ -128,7 +128,7 @@ fn a_drawn_sale_goes_through_its_phases_on_the_clock() {
     let early = rig.crowd(50);
     assert_eq!(rig.position(early[0]).place, None);
     assert_eq!(rig.claim(early[0]), Err(ClaimRefusal::NotCalled));
-    assert_eq!(rig.standing(early[0]), Standing::Waiting { ahead: None });
+    assert_eq!(rig.standing(early[0]), Standing::Waiting { ahead: None, eta: None });
 
     rig.pass(10_000);
     assert_eq!(rig.phase(), Phase::Drawing);
@@ -183,7 +183,7 @@ fn draws_of_nobody_and_of_one_open_like_any_other() {
 #[test]
 fn an_early_order_to_open_waits_for_the_promised_draw() {
     let mut rig = Rig::new(drawn_sale());
-    rig.order(Command::Open);
+    rig.order(&Command::Open);
     assert_eq!(rig.phase(), Phase::PreQueue);
     rig.crowd(3);
     rig.pass(20_000);
@@ -274,7 +274,7 @@ fn a_lapsed_visitor_is_recalled_once_and_before_anybody_uncalled() {
     // The second was called into the freed room; the first has to wait for it.
     assert_eq!(rig.claim(arrivals[0]), Err(ClaimRefusal::RecallPending));
     rig.leave(arrivals[1]);
-    assert_eq!(rig.standing(arrivals[2]), Standing::Waiting { ahead: Some(0) });
+    assert_eq!(rig.standing(arrivals[2]), Standing::Waiting { ahead: Some(0), eta: None });
     let claimed = rig.claim(arrivals[0]).unwrap();
     assert_eq!(claimed.place, Place(0));
     assert_eq!(rig.queue.view(rig.now).totals.recalled, 1);
@@ -435,13 +435,13 @@ fn a_pause_stops_the_time_of_those_already_called() {
     let mut rig = Rig::new(open_sale(2));
     let arrivals = rig.crowd(3);
     rig.pass(50_000);
-    rig.order(Command::Pause { reason: reason("Back in a moment") });
+    rig.order(&Command::Pause { reason: reason("Back in a moment") });
     rig.pass(3_600_000);
     assert_eq!(rig.standing(arrivals[0]), Standing::Called { until: rig.now.plus(10_000) });
     assert!(rig.claim(arrivals[1]).is_ok());
     rig.queue.lease(arrivals[1], LeaseEvent::Ended, rig.now);
-    assert_eq!(rig.standing(arrivals[2]), Standing::Waiting { ahead: Some(0) });
-    rig.order(Command::Resume);
+    assert_eq!(rig.standing(arrivals[2]), Standing::Waiting { ahead: Some(0), eta: None });
+    rig.order(&Command::Resume);
     assert!(matches!(rig.standing(arrivals[2]), Standing::Called { .. }));
     rig.pass(9_999);
     assert!(rig.claim(arrivals[0]).is_ok());
@@ -454,11 +454,11 @@ fn admitting_by_hand_passes_pace_and_pause_but_no_cap() {
     let mut rig = Rig::new(raw);
     let arrivals = rig.crowd(50);
     assert_eq!(rig.busy(), 1);
-    rig.order(Command::Pause { reason: reason("by hand") });
-    assert_eq!(rig.order(Command::Admit { batch_size: 3, lease_ms: Some(5_000) }), 3);
+    rig.order(&Command::Pause { reason: reason("by hand") });
+    assert_eq!(rig.order(&Command::Admit { batch_size: 3, lease_ms: Some(5_000) }), 3);
     let claimed = rig.claim(arrivals[2]).unwrap();
     assert_eq!(claimed.expires_at, rig.now.plus(5_000));
-    assert_eq!(rig.order(Command::Admit { batch_size: u32::MAX, lease_ms: None }), 6);
+    assert_eq!(rig.order(&Command::Admit { batch_size: u32::MAX, lease_ms: None }), 6);
     let silly = Command::Admit { batch_size: 1, lease_ms: Some(u64::MAX) };
     assert_eq!(rig.queue.command(&silly, rig.now), Err(CommandRefusal::LeaseOutOfRange));
     assert_eq!(rig.queue.view(rig.now).totals.by_hand, 9);
@@ -469,7 +469,7 @@ fn a_revocation_takes_no_place_away() {
     let mut rig = Rig::new(open_sale(1));
     let first = rig.join_as(1, false).unwrap();
     let claimed = rig.claim(first.arrival).unwrap();
-    rig.order(Command::Revoke);
+    rig.order(&Command::Revoke);
     assert_eq!(rig.join_as(1, false).unwrap(), Joined { epoch: Epoch(1), new: false, ..first });
     assert_eq!(rig.claim(first.arrival), Ok(Claimed { epoch: Epoch(1), ..claimed }));
 }
@@ -479,7 +479,7 @@ fn closing_leaves_running_leases_alone() {
     let mut rig = Rig::new(open_sale(2));
     let arrivals = rig.crowd(3);
     let claimed = rig.claim(arrivals[0]).unwrap();
-    rig.order(Command::Close);
+    rig.order(&Command::Close);
     assert_eq!(rig.claim(arrivals[0]), Ok(claimed));
     assert_eq!(rig.claim(arrivals[1]), Err(ClaimRefusal::Closed));
     assert_eq!(rig.claim(arrivals[2]), Err(ClaimRefusal::Closed));
@@ -495,13 +495,13 @@ fn orders_are_refused_in_the_wrong_phase_and_repeat_harmlessly() {
     {
         assert_eq!(rig.queue.command(&early, rig.now), Err(CommandRefusal::NotOpen), "{early:?}");
     }
-    rig.order(Command::Open);
+    rig.order(&Command::Open);
     rig.pass(20_000);
     rig.pass(REVEAL_AFTER_MS);
     for twice in [Command::Open, Command::Resume, Command::SoldOut, Command::Restock, Command::Close] {
-        rig.order(twice.clone());
+        rig.order(&twice);
         let phase = rig.phase();
-        rig.order(twice);
+        rig.order(&twice);
         assert_eq!(rig.phase(), phase);
     }
 }
@@ -524,5 +524,5 @@ fn the_ends_of_time_and_of_the_numbers_overflow_nothing() {
     rig.tick();
     rig.tick();
     assert_eq!(rig.queue.view(UnixMillis(0)).as_of, UnixMillis(u64::MAX));
-    assert_eq!(rig.order(Command::Admit { batch_size: u32::MAX, lease_ms: None }), 0);
+    assert_eq!(rig.order(&Command::Admit { batch_size: u32::MAX, lease_ms: None }), 0);
 }

@@ -13,8 +13,58 @@ fn coming_back_from_another_device_shows_the_same_place() {
     let laptop = rig.join_as(1, false).unwrap();
     assert_eq!(laptop, Joined { new: false, ..phone });
     assert_eq!(rig.position(laptop.arrival), place);
-    rig.order(Command::SoldOut);
+    rig.order(&Command::SoldOut);
     assert_eq!(rig.join_as(1, false).unwrap().arrival, phone.arrival);
+}
+
+#[test]
+fn the_wait_is_unknown_until_measured_and_never_leaps_from_then_on() {
+    let mut raw = open_sale(1_000_000);
+    raw.pace = Pace::Batch { admit: 50, every_ms: 5_000 };
+    let mut rig = Rig::new(raw);
+    let last = *rig.crowd(10_000).last().unwrap();
+    let wait = |rig: &Rig| match rig.standing(last) {
+        Standing::Waiting { eta, .. } => eta,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(wait(&rig), None);
+    let mut shown: Option<u64> = None;
+    let mut known = 0;
+    for second in 0..600 {
+        rig.pass(1_000);
+        // Shoppers are as unsteady as the shop: for a while hardly anybody is called.
+        let limit = (300..330).contains(&second).then_some(0);
+        rig.queue.tick(TickInput { health_limit: limit }, rig.now);
+        let Some(eta) = wait(&rig) else { continue };
+        known += 1;
+        let ahead = 10_000 - rig.queue.view(rig.now).serving.0 - 1;
+        let honest = ahead / 10;
+        assert!(eta.low_s <= honest && eta.high_s >= honest / 2, "{second} s: {eta:?}, truly {honest}");
+        if let Some(before) = shown {
+            assert!(eta.high_s <= before * 2 && eta.high_s >= before / 2, "{second} s: {before} -> {eta:?}");
+        }
+        shown = Some(eta.high_s);
+    }
+    assert!(known > 400, "known in {known} of 600 seconds only");
+}
+
+#[test]
+fn an_idle_hour_says_nothing_about_the_speed_of_a_busy_one() {
+    let mut raw = open_sale(1_000_000);
+    raw.pace = Pace::Smooth { admit: 10, per_ms: 1_000, burst: 1 };
+    let mut rig = Rig::new(raw);
+    for _ in 0..60 {
+        rig.crowd(1);
+        rig.pass(60_000);
+    }
+    assert_eq!(rig.queue.view(rig.now).rate, None, "one visitor a minute is not the pace");
+    let last = *rig.crowd(2_000).last().unwrap();
+    for _ in 0..300 {
+        rig.pass(100);
+    }
+    let rate = rig.queue.view(rig.now).rate.unwrap();
+    assert!(rate.low <= 600 && 600 <= rate.high, "{rate:?}");
+    assert!(matches!(rig.standing(last), Standing::Waiting { eta: Some(_), .. }));
 }
 
 #[test]
@@ -115,13 +165,13 @@ fn sold_out_stops_the_queue_and_is_said_to_everybody_at_once() {
 #[test]
 fn sold_out_by_the_operator_outlasts_the_stock() {
     let mut rig = Rig::new(open_sale(2));
-    rig.order(Command::SoldOut);
+    rig.order(&Command::SoldOut);
     rig.stock(10, None);
     assert_eq!(rig.phase(), Phase::SoldOut);
-    rig.order(Command::Restock);
+    rig.order(&Command::Restock);
     assert_eq!(rig.phase(), Phase::Open);
     rig.stock(0, None);
-    rig.order(Command::Restock);
+    rig.order(&Command::Restock);
     assert_eq!(rig.phase(), Phase::SoldOut, "the stock still says so");
 }
 
@@ -138,10 +188,10 @@ fn units_on_hold_keep_the_sale_from_being_called_sold_out() {
 #[test]
 fn a_pause_says_why_in_the_visitors_language() {
     let mut rig = Rig::new(open_sale(2));
-    rig.order(Command::Pause { reason: reason("Back in a moment") });
+    rig.order(&Command::Pause { reason: reason("Back in a moment") });
     let snapshot = rig.queue.view(rig.now).snapshot();
     assert_eq!(snapshot.phase, Phase::Paused);
     assert_eq!(snapshot.paused_reason, Some(reason("Back in a moment")));
-    rig.order(Command::Resume);
+    rig.order(&Command::Resume);
     assert_eq!(rig.queue.view(rig.now).snapshot().paused_reason, None);
 }

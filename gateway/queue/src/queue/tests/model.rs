@@ -357,7 +357,7 @@ impl World {
             match self.health {
                 None => panic!("called without knowing the shop's health"),
                 Some(Some(limit)) if by_hand == 0 => {
-                    assert!(busy <= u64::from(limit), "over the health limit")
+                    assert!(busy <= u64::from(limit), "over the health limit");
                 }
                 Some(_) => {}
             }
@@ -395,6 +395,7 @@ impl World {
         assert_eq!(restored.recall_windows, live.recall_windows);
         assert_eq!(restored.recalls, live.recalls);
         assert_eq!(restored.holding, live.holding);
+        assert_eq!(restored.backlog, live.backlog);
         assert!(restored.visitors.iter().eq(live.visitors.iter()));
     }
 
