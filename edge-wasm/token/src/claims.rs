@@ -5,6 +5,9 @@ use thiserror::Error;
 use crate::json::{self, Object, Value};
 use crate::refusal::Refusal;
 
+#[cfg(test)]
+mod tests;
+
 /// What ticket and admission token both say (RFC 7519, section 4.1). Times are Unix seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {

@@ -11,6 +11,9 @@ use crate::json::{self, JsonError, Object, Value, Writer};
 use crate::jws::{self, Kind, SIGNATURE_BYTES};
 use crate::refusal::Refusal;
 
+#[cfg(test)]
+mod tests;
+
 /// How many keys a set may hold: rotation needs two or three.
 pub const MAX_KEYS: usize = 32;
 

@@ -216,7 +216,8 @@ fn a_cookie_without_the_host_prefix_is_not_read_under_tls() {
 
 #[test]
 fn a_token_that_does_not_hold_names_its_refusal() {
-    let cases: [(fn(&mut Claims), &str); 5] = [
+    type Change = fn(&mut Claims);
+    let cases: [(Change, &str); 5] = [
         (|c| c.aud = "coat".into(), "audience_refused"),
         (|c| c.iss = "else".into(), "issuer_refused"),
         (|c| c.epoch = 0, "epoch_outdated"),
