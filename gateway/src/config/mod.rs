@@ -23,6 +23,7 @@ mod visitor;
 mod tests;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ropeline_queue::SaleDefinition;
 use toml::de::DeTable;
@@ -57,7 +58,7 @@ pub struct Config {
     /// The embedded store's file.
     pub store: PathBuf,
     /// The signing keys.
-    pub keys: Keys,
+    pub keys: Arc<Keys>,
     /// Who queues.
     pub visitor: Visitor,
     /// Who may run the sales.
@@ -138,7 +139,7 @@ fn read_parts(root: read::Section<'_>) -> Option<Config> {
         upstream: upstream?,
         queue,
         store,
-        keys: keys?,
+        keys: Arc::new(keys?),
         visitor: visitor?,
         operator: operator?,
         limits,

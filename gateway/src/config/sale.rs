@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ropeline_decision::{Bypass, HostName, PathPattern};
 use ropeline_queue::{
     DrawDefinition, FieldError, Pace, Protect, RawDefinition, SaleDefinition, SaleId, UnixMillis,
 };
@@ -142,39 +143,33 @@ fn key_of(field: &'static str) -> &'static str {
 pub fn check_protect(protect: &Protect) -> Vec<FieldError> {
     let mut faults = Vec::new();
     let mut add = |field, message: String| faults.push(FieldError { field, message });
-    for route in protect.routes.iter().filter(|route| !is_route(route)) {
-        add(
-            "protect.routes",
-            format!("{route:?} must be a path such as \"/sale\", in plain characters and normal form"),
-        );
+    for route in &protect.routes {
+        if PathPattern::parse(route).is_err() {
+            add(
+                "protect.routes",
+                format!(
+                    "{route:?} must be a path: \"/sale\" with all below it, \"=/sale\" alone; one way to read it only"
+                ),
+            );
+        }
     }
-    for bypass in protect.bypass.iter().filter(|bypass| !is_bypass(bypass)) {
-        add(
-            "protect.bypass",
-            format!("{bypass:?} must be a path such as \"/sale/images\" or an extension such as \".css\""),
-        );
+    for bypass in &protect.bypass {
+        if Bypass::parse(bypass).is_err() {
+            add(
+                "protect.bypass",
+                format!(
+                    "{bypass:?} must be a path such as \"/sale/images\" or an extension such as \"*.css\""
+                ),
+            );
+        }
     }
-    for host in protect.hosts.iter().filter(|host| !super::upstream::is_host(host)) {
-        add("protect.hosts", format!("{host:?} must be a host name without scheme and port"));
+    for host in &protect.hosts {
+        if HostName::parse(host).is_err() {
+            add("protect.hosts", format!("{host:?} must be a host name without scheme and port"));
+        }
     }
     if ![200, 202, 429, 503].contains(&protect.page_status) {
         add("protect.page_status", format!("{} must be 200, 202, 429 or 503", protect.page_status));
     }
     faults
-}
-
-/// A path in the form that requests are brought into before matching: a pattern in any other form would match nothing.
-fn is_route(route: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_graphic() && !b"%?#\\\"<>^`{|}".contains(&b);
-    let Some(rest) = route.strip_prefix('/') else { return false };
-    route.len() <= 1_024
-        && route.bytes().all(plain)
-        && !route.contains("//")
-        && !rest.split('/').any(|part| matches!(part, "." | ".."))
-}
-
-fn is_bypass(bypass: &str) -> bool {
-    let extension =
-        |rest: &str| (1..=16).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_alphanumeric());
-    bypass.strip_prefix('.').map_or_else(|| is_route(bypass), extension)
 }

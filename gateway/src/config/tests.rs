@@ -457,10 +457,10 @@ fn sale_faults() {
     let id = "id = \"sneaker\"";
     refused(id, "id = \"Sneaker!\"", "sale[0].id", "not a sale id");
     let routes = "routes = [\"/sale\"]";
-    for route in ["sale", "/sale?x=1", "/x/../sale", "//sale", "/%73ale", "/a b"] {
+    for route in ["sale", "", "/sale?x=1", "/a%2fb", "/a\\b", "/%zz", "https://shop/sale"] {
         refused(routes, &format!("routes = [{route:?}]"), "sale[0].routes", "is not accepted");
     }
-    refused(routes, &format!("{routes}\nbypass = [\"*.css\"]"), "sale[0].bypass", "is not accepted");
+    refused(routes, &format!("{routes}\nbypass = [\".css\"]"), "sale[0].bypass", "is not accepted");
     refused(routes, &format!("{routes}\nhosts = [\"https://shop\"]"), "sale[0].hosts", "is not accepted");
     refused(routes, &format!("{routes}\npage_status = 404"), "sale[0].page_status", "is not accepted");
     refused(routes, &format!("{routes}\novercommit = \"99%\""), "sale[0].overcommit", "is not accepted");

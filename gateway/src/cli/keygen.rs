@@ -1,0 +1,117 @@
+//! `ropeline keygen`.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use base64ct::{Base64UrlUnpadded, Encoding as _};
+use clap::{Args, ValueEnum};
+use ropeline_token::SigningKey;
+
+use super::{Done, Failure};
+
+/// Makes signing keys and secrets, and prints the lines for the configuration. Existing files are never touched.
+#[derive(Debug, Args)]
+pub(super) struct Keygen {
+    /// What to make; all four when nothing is named.
+    kinds: Vec<Kind>,
+    /// The folder for the files; it is made if it is not there.
+    #[arg(long, value_name = "DIR", default_value = "keys")]
+    dir: PathBuf,
+    /// The file's name in the folder, for a single kind: `--name ticket-2.jwk` makes the next key of a rotation.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// The key that signs tickets and draws.
+    Ticket,
+    /// The key that signs admission tokens.
+    Admission,
+    /// The secret that signs visitor cookies.
+    VisitorSecret,
+    /// The operator's bearer token.
+    OperatorToken,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Ticket, Self::Admission, Self::VisitorSecret, Self::OperatorToken];
+
+    fn file_name(self) -> &'static str {
+        match self {
+            Self::Ticket => "ticket.jwk",
+            Self::Admission => "admission.jwk",
+            Self::VisitorSecret => "visitor.secret",
+            Self::OperatorToken => "operator.token",
+        }
+    }
+
+    /// What goes into the file, and its name in token headers if it is a key.
+    fn make(self) -> Result<(String, Option<String>), Failure> {
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("no random numbers: {error}"))?;
+        Ok(match self {
+            Self::Ticket | Self::Admission => {
+                let key = SigningKey::from_seed(seed);
+                (key.to_private_jwk(), Some(key.kid().to_owned()))
+            }
+            Self::VisitorSecret | Self::OperatorToken => (Base64UrlUnpadded::encode_string(&seed), None),
+        })
+    }
+
+    fn config_line(self, path: &Path) -> String {
+        // A basic string of TOML and of JSON escape alike what can stand in a path.
+        let path = serde_json::Value::from(path.display().to_string());
+        match self {
+            Self::Ticket => format!("[keys] ticket = [{{ path = {path}, state = \"sign\" }}]"),
+            Self::Admission => format!("[keys] admission = [{{ path = {path}, state = \"sign\" }}]"),
+            Self::VisitorSecret => format!("[visitor] cookie_secrets = [{path}]"),
+            Self::OperatorToken => format!("[operator] token_file = {path}"),
+        }
+    }
+}
+
+impl Keygen {
+    pub(super) fn run(self, out: &mut dyn Write) -> Done {
+        let kinds = if self.kinds.is_empty() { Kind::ALL.to_vec() } else { self.kinds };
+        if self.name.is_some() && kinds.len() != 1 {
+            return Err(Failure::Found(
+                "--name needs exactly one kind, for example: ropeline keygen ticket --name ticket-2.jwk"
+                    .to_owned(),
+            ));
+        }
+        let name = |kind: Kind| self.name.clone().unwrap_or_else(|| kind.file_name().to_owned());
+        let files: Vec<(Kind, PathBuf)> =
+            kinds.into_iter().map(|kind| (kind, self.dir.join(name(kind)))).collect();
+        // Looked at beforehand, so that one file in the way does not leave half of a set behind.
+        if let Some((_, path)) = files.iter().find(|(_, path)| path.symlink_metadata().is_ok()) {
+            return Err(Failure::Found(format!(
+                "{} exists and is not overwritten: tokens it signed would be worthless. \
+                 Choose another --dir or --name, or move it away.",
+                path.display()
+            )));
+        }
+        std::fs::create_dir_all(&self.dir).with_context(|| format!("cannot make {}", self.dir.display()))?;
+        for (kind, path) in files {
+            let (text, kid) = kind.make()?;
+            write_private(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+            let kid = kid.map(|kid| format!("   # kid {kid}")).unwrap_or_default();
+            writeln!(out, "{}{kid}", kind.config_line(&path))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a new file that only its owner can read.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()
+}

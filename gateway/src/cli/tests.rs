@@ -1,0 +1,289 @@
+//! Command lines as a person types them, and what they print.
+
+use std::fs;
+use std::path::Path;
+
+use ropeline_queue::{DrawState, DrawView, Manifest, UnixMillis, draw};
+use ropeline_token::{AdmissionClaims, Claims, KeySet, SigningKey, TicketClaims};
+use tempfile::TempDir;
+
+use super::*;
+use crate::draw_document::DrawDocument;
+use crate::operator::tests::{TOKEN, start};
+
+/// Runs a command line; what it printed, and its failure with its exit code.
+fn ropeline(arguments: &[&str]) -> (String, Result<(), (u8, String)>) {
+    let cli =
+        Cli::try_parse_from([&["ropeline"], arguments].concat()).unwrap_or_else(|error| panic!("{error}"));
+    let mut out = Vec::new();
+    let done = carry_out(cli.command, &mut out);
+    let failure =
+        |failure: Failure| (if matches!(failure, Failure::Found(_)) { 1 } else { 3 }, failure.to_string());
+    (String::from_utf8(out).unwrap(), done.map_err(failure))
+}
+
+#[track_caller]
+fn good(arguments: &[&str]) -> String {
+    let (out, done) = ropeline(arguments);
+    assert_eq!(done, Ok(()), "{arguments:?} printed {out}");
+    out
+}
+
+#[track_caller]
+fn bad(arguments: &[&str], code: u8, words: &str) -> String {
+    let (out, done) = ropeline(arguments);
+    let (found, text) = done.expect_err("nothing was wrong");
+    assert_eq!(found, code, "{text}");
+    assert!(text.contains(words), "{text}");
+    out
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    use clap::CommandFactory as _;
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn what_keygen_makes_and_prints_makes_a_configuration_that_check_finds_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys");
+    let printed = good(&["keygen", "--dir", text(&keys)]);
+    let ticket = SigningKey::from_jwk(&fs::read(keys.join("ticket.jwk")).unwrap()).unwrap();
+    assert!(printed.contains(&format!("# kid {}", ticket.kid())), "{printed}");
+    #[cfg(unix)]
+    for entry in fs::read_dir(&keys).unwrap() {
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(entry.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    // `[table] key = value   # comment` becomes a table and a line.
+    let mut config = "[listen]\nshop = [\"127.0.0.1:0\"]\n[upstream]\naddress = \"127.0.0.1:1\"\n".to_owned();
+    for line in printed.lines() {
+        let (table, line) = line.split_once(' ').unwrap();
+        if !config.contains(table) {
+            config += &format!("{table}\n");
+        }
+        config += &format!("{line}\n");
+    }
+    let file = folder.path().join("ropeline.toml");
+    fs::write(&file, &config).unwrap();
+    assert!(good(&["check", "-c", text(&file)]).contains("is good"));
+
+    fs::write(&file, config.replace("127.0.0.1:1", "nowhere").replace("\"sign\"", "\"sgn\"")).unwrap();
+    let (out, done) = ropeline(&["check", "-c", text(&file)]);
+    let (code, report) = done.unwrap_err();
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(
+        report.contains("ropeline.toml:4:11: upstream.address") && report.contains("3 problems"),
+        "{report}"
+    );
+}
+
+#[test]
+fn keygen_overwrites_nothing_and_leaves_no_half_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = text(folder.path());
+    fs::write(folder.path().join("visitor.secret"), "mine").unwrap();
+    bad(&["keygen", "--dir", dir], 1, "visitor.secret exists and is not overwritten");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert_eq!(fs::read(folder.path().join("visitor.secret")).unwrap(), b"mine");
+    good(&["keygen", "ticket", "--dir", dir]);
+    good(&["keygen", "ticket", "--dir", dir, "--name", "ticket-2.jwk"]);
+    bad(&["keygen", "--dir", dir, "--name", "x"], 1, "exactly one kind");
+}
+
+fn claims(exp: u64) -> Claims {
+    Claims {
+        iss: "shop".into(),
+        aud: "drop".into(),
+        sub: "visitor".into(),
+        jti: "j".into(),
+        iat: 1_700_000_000,
+        nbf: 1_700_000_000,
+        exp,
+        epoch: 2,
+        arrival: 7,
+    }
+}
+
+/// A folder with a key set, and the key that signed what the tests verify.
+fn signed() -> (TempDir, String, SigningKey) {
+    let folder = tempfile::tempdir().unwrap();
+    let key = SigningKey::from_seed([5; 32]);
+    let jwks = folder.path().join("jwks.json");
+    fs::write(&jwks, KeySet::new([key.public_key()]).unwrap().to_jwks()).unwrap();
+    let jwks = text(&jwks).to_owned();
+    (folder, jwks, key)
+}
+
+#[test]
+fn inspect_shows_a_token_and_says_that_it_trusts_nothing() {
+    let key = SigningKey::from_seed([5; 32]);
+    let token = key.sign_ticket(&TicketClaims { claims: claims(4_000_000_000) }).unwrap();
+    let out = good(&["token", "inspect", &token]);
+    assert!(out.starts_with("NOT VERIFIED"), "{out}");
+    assert!(out.contains("ropeline-ticket+jwt") && out.contains("2023-11-14T22:13:20Z"), "{out}");
+    bad(&["token", "inspect", "a.b"], 1, "three parts");
+    bad(&["token", "inspect", "!.e30.x"], 1, "header is not base64url");
+    bad(&["token", "inspect", "e30.e3.x"], 1, "payload is not");
+    bad(&["token", "inspect", &"a".repeat(4_000)], 1, "longer than");
+}
+
+#[test]
+fn verify_takes_both_kinds_and_names_the_refusal() {
+    let (_folder, jwks, key) = signed();
+    let ticket = key.sign_ticket(&TicketClaims { claims: claims(4_000_000_000) }).unwrap();
+    let admission = key.sign_admission(&AdmissionClaims { claims: claims(4_000_000_000), place: 3 }).unwrap();
+    let expired = key.sign_ticket(&TicketClaims { claims: claims(1_700_000_001) }).unwrap();
+    let verify = |token: &str, more: &[&str]| {
+        let base = ["token", "verify", token, "--jwks", &jwks, "--issuer", "shop", "--sale", "drop"];
+        ropeline(&[&base, more].concat())
+    };
+    let refused = |token: &str, more: &[&str], code: &str| {
+        let (_, done) = verify(token, more);
+        let (exit, text) = done.unwrap_err();
+        assert!(exit == 1 && text.contains(&format!("({code})")), "{text}");
+    };
+    assert!(verify(&ticket, &[]).0.starts_with("good: ticket for drop, epoch 2"));
+    let (out, _) = verify(&admission, &["--epoch", "2"]);
+    assert!(out.contains("admission token") && out.contains("place   3"), "{out}");
+    refused(&expired, &[], "token_expired");
+    refused(&ticket, &["--epoch", "3"], "epoch_outdated");
+    refused("x", &[], "token_malformed");
+    let forged =
+        SigningKey::from_seed([6; 32]).sign_ticket(&TicketClaims { claims: claims(4_000_000_000) }).unwrap();
+    refused(&forged, &[], "key_unknown");
+    assert!(verify(&ticket, &["--leeway", "61"]).1.is_err());
+    bad(
+        &["token", "verify", &ticket, "--jwks", &jwks, "--issuer", "other", "--sale", "drop"],
+        1,
+        "(issuer_refused)",
+    );
+    bad(
+        &["token", "verify", &ticket, "--jwks", "none", "--issuer", "shop", "--sale", "drop"],
+        3,
+        "cannot read none",
+    );
+}
+
+#[test]
+fn draw_verify_recomputes_places_and_finds_a_wrong_secret() {
+    let (folder, jwks, key) = signed();
+    let secret = [9; 32];
+    let manifest = Manifest {
+        sale: "drop".parse().unwrap(),
+        closes_at: UnixMillis(1_700_000_000_000),
+        commitment: draw::commitment(&secret),
+    };
+    let seed = draw::seed(manifest.canonical().as_bytes(), 100, &secret);
+    let view = DrawView { manifest, state: DrawState::Drawn { size: 100, seed }, secret: Some(secret) };
+    let document = DrawDocument::new(&key, &view).unwrap();
+    let file = folder.path().join("draw.json");
+    fs::write(&file, serde_json::to_string(&document).unwrap()).unwrap();
+    let ticket = key.sign_ticket(&TicketClaims { claims: claims(1_700_000_001) }).unwrap();
+    let out = good(&["draw", "verify", text(&file), "--jwks", &jwks, "--ticket", &ticket]);
+    let place = draw::Shuffle::new(seed, 100).place(ropeline_queue::Arrival(7));
+    assert!(out.contains(&format!("arrival 7 has place {place}")), "{out}");
+    bad(&["draw", "verify", text(&file)], 1, "name the shop's key set");
+    bad(&["draw", "verify", text(&file), "--jwks", &jwks, "--ticket", "x"], 1, "not every ticket");
+
+    let cheat = DrawDocument { secret: Some("00".repeat(32)), ..document };
+    fs::write(&file, serde_json::to_string(&cheat).unwrap()).unwrap();
+    let out = bad(&["draw", "verify", text(&file), "--jwks", &jwks], 1, "not as promised");
+    assert!(out.contains("BAD     secret: "), "{out}");
+    fs::write(&file, "{}").unwrap();
+    bad(&["draw", "verify", text(&file), "--jwks", &jwks], 1, "no document of a draw");
+}
+
+#[test]
+fn sales_are_run_from_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let running = runtime.block_on(start(false));
+    let token = folder.path().join("token");
+    fs::write(&token, TOKEN).unwrap();
+    let keys = folder.path().join("keys");
+    good(&["keygen", "ticket", "admission", "visitor-secret", "--dir", text(&keys)]);
+    let config = |max_active: u32| {
+        let file = folder.path().join("ropeline.toml");
+        let text = format!(
+            "[listen]\nshop = [\"127.0.0.1:0\"]\noperator = \"{}\"\n[upstream]\naddress = \"127.0.0.1:1\"\n\
+             [keys]\nticket = [{{ path = \"keys/ticket.jwk\", state = \"sign\" }}]\n\
+             admission = [{{ path = \"keys/admission.jwk\", state = \"sign\" }}]\n\
+             [visitor]\ncookie_secrets = [\"keys/visitor.secret\"]\n[operator]\ntoken_file = \"token\"\n\
+             [[sale]]\nid = \"drop\"\nmax_active = {max_active}\n[[sale]]\nid = \"other\"\nmax_active = 1\n",
+            running.address
+        );
+        fs::write(&file, text).unwrap();
+        file
+    };
+    let file = config(5);
+    let sale = |arguments: &[&str]| good(&[&["sale", "-c", text(&file)], arguments].concat());
+
+    assert_eq!(sale(&["create", "drop"]), "created drop (open)\n");
+    bad(&["sale", "-c", text(&file), "create", "drop"], 1, "(sale_exists)");
+    bad(&["sale", "-c", text(&file), "create", "none"], 1, "has no sale \"none\"");
+    assert_eq!(sale(&["apply"]), "unchanged drop (open)\ncreated other (open)\n");
+    config(6);
+    assert_eq!(sale(&["apply", "drop"]), "changed drop (open)\n");
+    assert_eq!(sale(&["list"]).lines().count(), 3);
+    assert!(sale(&["show", "drop"]).contains("0 of 6 active"));
+    assert!(
+        sale(&["change", "drop", "--pace", "100/1s+50", "--max-active", "7"])
+            .contains("100 per 1000 ms, at most 50")
+    );
+    assert!(sale(&["change", "drop", "--pace", "9/2s"]).contains("9 every 2000 ms"));
+    let closes = sale(&["change", "drop", "--closes-at", "2040-01-01T00:00:00Z"]);
+    assert!(closes.contains("closes at      2040-01-01T00:00:00Z"), "{closes}");
+    assert!(!sale(&["change", "drop", "--closes-at", "none"]).contains("closes at"));
+    assert!(sale(&["pause", "drop", "--reason", "Back soon", "--in", "de=Gleich"]).contains("\"Back soon\""));
+    assert!(sale(&["resume", "drop"]).contains("phase          open"));
+    assert!(sale(&["admit", "drop", "3", "--lease", "5m"]).contains("0 called"));
+    assert!(sale(&["revoke", "drop"]).contains("epoch 1"));
+    assert!(sale(&["sold-out", "drop"]).contains("sold_out"));
+    assert!(sale(&["restock", "drop"]).contains("phase          open"));
+    let shown: serde_json::Value = serde_json::from_str(&sale(&["--json", "show", "drop"])).unwrap();
+    assert_eq!(shown["definition"]["max_active"], 7);
+    assert!(sale(&["close", "drop"]).contains("closed"));
+    bad(&["sale", "-c", text(&file), "open", "drop"], 1, "(sale_closed)");
+
+    let operator = format!("http://{}", running.address);
+    let by_hand = ["sale", "--operator", &operator, "--token-file", text(&token), "open", "other"];
+    assert!(good(&by_hand).contains("phase          open"));
+    let wrong = folder.path().join("wrong");
+    fs::write(&wrong, TOKEN.replace('9', "8")).unwrap();
+    bad(
+        &["sale", "--operator", &operator, "--token-file", text(&wrong), "list"],
+        1,
+        "(operator_token_wrong)",
+    );
+    // A port that was free a moment ago: nobody listens there.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = format!("http://{free}");
+    bad(
+        &["sale", "--operator", &nobody, "--token-file", text(&token), "list"],
+        3,
+        "cannot reach the operator listener",
+    );
+}
+
+#[test]
+fn a_wrong_argument_is_told_before_anything_is_sent() {
+    for arguments in [
+        &["sale", "change", "drop"][..],
+        &["sale", "change", "drop", "--pace", "5"],
+        &["sale", "change", "drop", "--opens-at", "tomorrow"],
+        &["sale", "admit", "drop", "0"],
+        &["sale", "pause", "drop"],
+        &["sale", "pause", "drop", "--reason", "x", "--in", "de"],
+        &["sale", "open", "NOT A SALE"],
+        &["token", "verify", "x"],
+    ] {
+        assert!(Cli::try_parse_from([&["ropeline"], arguments].concat()).is_err(), "{arguments:?}");
+    }
+}

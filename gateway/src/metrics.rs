@@ -1,0 +1,237 @@
+//! What is counted, for Prometheus. Labels are sales, phases and fixed words, never anything a shopper sends.
+
+use std::time::Duration;
+
+use prometheus::{
+    Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry,
+    TextEncoder,
+};
+use ropeline_queue::{Phase, SaleView};
+
+/// Every phase, for the gauge that is 1 for the present one.
+const PHASES: [Phase; 7] = [
+    Phase::Scheduled,
+    Phase::PreQueue,
+    Phase::Drawing,
+    Phase::Open,
+    Phase::Paused,
+    Phase::SoldOut,
+    Phase::Closed,
+];
+
+/// From a tenth of a millisecond, an answer from memory, to ten seconds, where nobody waits any more.
+const SECONDS: [f64; 12] = [0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0];
+
+/// Everything that is counted, in a registry of its own.
+pub struct Metrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    request_seconds: HistogramVec,
+    failures: IntCounterVec,
+    upstream_seconds: Histogram,
+    upstream_errors: IntCounterVec,
+    joins: IntCounterVec,
+    claims: IntCounterVec,
+    store_seconds: HistogramVec,
+    store_errors: IntCounterVec,
+    events: IntCounterVec,
+    sale: SaleGauges,
+}
+
+/// Where each sale stands.
+struct SaleGauges {
+    phase: IntGaugeVec,
+    counts: IntGaugeVec,
+    arrivals: IntGaugeVec,
+    serving: IntGaugeVec,
+    stock: IntGaugeVec,
+    as_of: IntGaugeVec,
+}
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// A registry with every metric in it, all at nothing.
+    ///
+    /// # Errors
+    /// When two metrics have one name, which a test rules out.
+    pub fn new() -> prometheus::Result<Self> {
+        let registry = Registry::new();
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(counter.clone()))?;
+            prometheus::Result::Ok(counter)
+        };
+        let gauge = |name: &str, help: &str, labels: &[&str]| {
+            let gauge = IntGaugeVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(gauge.clone()))?;
+            prometheus::Result::Ok(gauge)
+        };
+        let seconds = |name: &str, help: &str, labels: &[&str]| {
+            let options = HistogramOpts::new(name, help).buckets(SECONDS.to_vec());
+            let histogram = HistogramVec::new(options, labels)?;
+            registry.register(Box::new(histogram.clone()))?;
+            prometheus::Result::Ok(histogram)
+        };
+        let upstream_seconds = Histogram::with_opts(
+            HistogramOpts::new("ropeline_upstream_seconds", "Time until the shop answered.")
+                .buckets(SECONDS.to_vec()),
+        )?;
+        registry.register(Box::new(upstream_seconds.clone()))?;
+        let sale = SaleGauges {
+            phase: gauge("ropeline_sale_phase", "1 for the phase a sale is in.", &["sale", "phase"])?,
+            counts: gauge(
+                "ropeline_sale_visitors",
+                "Visitors: waiting, unclaimed (called and not yet admitted), active (admitted), holding (active with \
+                 a unit on hold), recalls (lapsed, come back and to be called again).",
+                &["sale", "state"],
+            )?,
+            arrivals: gauge("ropeline_sale_arrivals", "Arrival numbers given so far.", &["sale"])?,
+            serving: gauge("ropeline_sale_serving", "All places below have been called.", &["sale"])?,
+            stock: gauge("ropeline_sale_stock", "Units as the shop last reported them.", &["sale", "state"])?,
+            as_of: gauge(
+                "ropeline_sale_as_of_timestamp_milliseconds",
+                "When what is shown of a sale was true, in Unix milliseconds; its age is the store's trouble.",
+                &["sale"],
+            )?,
+        };
+        Ok(Self {
+            requests: counter(
+                "ropeline_requests_total",
+                "Shoppers' requests by what was decided and the class of the answer.",
+                &["verdict", "status"],
+            )?,
+            request_seconds: seconds(
+                "ropeline_request_seconds",
+                "Time from request to the end of its answer.",
+                &["verdict"],
+            )?,
+            failures: counter(
+                "ropeline_failures_total",
+                "Requests that could not be served, by problem code.",
+                &["code"],
+            )?,
+            upstream_seconds,
+            upstream_errors: counter(
+                "ropeline_upstream_errors_total",
+                "Forwarded requests that the shop failed: answered with 5xx, or not at all.",
+                &["kind"],
+            )?,
+            joins: counter("ropeline_joins_total", "Joins by outcome.", &["sale", "outcome"])?,
+            claims: counter("ropeline_claims_total", "Claims by outcome.", &["sale", "outcome"])?,
+            store_seconds: seconds(
+                "ropeline_store_seconds",
+                "Time of each call to the queue's store.",
+                &["operation"],
+            )?,
+            store_errors: counter("ropeline_store_errors_total", "Calls the store failed.", &["operation"])?,
+            events: counter(
+                "ropeline_sale_events_total",
+                "What has happened to visitors: called, recalled, by_hand, claimed, lapsed, left, ended.",
+                &["sale", "event"],
+            )?,
+            sale,
+            registry,
+        })
+    }
+
+    /// One request of a shopper is over. `status` is 0 when nothing was answered.
+    pub fn request(&self, verdict: &str, status: u16, elapsed: Duration) {
+        let class = match status / 100 {
+            1 => "1xx",
+            2 => "2xx",
+            3 => "3xx",
+            4 => "4xx",
+            5 => "5xx",
+            _ => "none",
+        };
+        self.requests.with_label_values(&[verdict, class]).inc();
+        self.request_seconds.with_label_values(&[verdict]).observe(elapsed.as_secs_f64());
+    }
+
+    /// A request could not be served; `code` is the problem's.
+    pub fn failed(&self, code: &str) {
+        self.failures.with_label_values(&[code]).inc();
+    }
+
+    /// The shop answered a forwarded request after `elapsed`.
+    pub fn upstream(&self, status: u16, elapsed: Duration) {
+        self.upstream_seconds.observe(elapsed.as_secs_f64());
+        if status >= 500 {
+            self.upstream_errors.with_label_values(&["status"]).inc();
+        }
+    }
+
+    /// The shop could not be reached or broke off; `kind` is a fixed word such as `connect` or `timeout`.
+    pub fn upstream_failed(&self, kind: &str) {
+        self.upstream_errors.with_label_values(&[kind]).inc();
+    }
+
+    pub(crate) fn joined(&self, sale: &str, outcome: &str) {
+        self.joins.with_label_values(&[sale, outcome]).inc();
+    }
+
+    pub(crate) fn claimed(&self, sale: &str, outcome: &str) {
+        self.claims.with_label_values(&[sale, outcome]).inc();
+    }
+
+    pub(crate) fn stored(&self, operation: &str, elapsed: Duration, failed: bool) {
+        self.store_seconds.with_label_values(&[operation]).observe(elapsed.as_secs_f64());
+        if failed {
+            self.store_errors.with_label_values(&[operation]).inc();
+        }
+    }
+
+    /// Where a sale stands now.
+    pub(crate) fn sale(&self, view: &SaleView) {
+        let sale = view.definition.id.as_str();
+        let set = |gauges: &IntGaugeVec, labels: &[&str], value: u64| {
+            gauges.with_label_values(labels).set(i64::try_from(value).unwrap_or(i64::MAX));
+        };
+        for phase in PHASES {
+            set(&self.sale.phase, &[sale, phase.as_str()], u64::from(phase == view.phase));
+        }
+        for (state, count) in [
+            ("waiting", view.waiting),
+            ("unclaimed", view.unclaimed),
+            ("active", view.active),
+            ("holding", view.holding),
+            ("recalls", view.recalls),
+        ] {
+            set(&self.sale.counts, &[sale, state], count);
+        }
+        set(&self.sale.arrivals, &[sale], view.next_arrival.0);
+        set(&self.sale.serving, &[sale], view.serving.0);
+        set(&self.sale.as_of, &[sale], view.as_of.0);
+        if let Some(stock) = view.stock {
+            set(&self.sale.stock, &[sale, "available"], stock.available);
+            if let Some(held) = stock.held {
+                set(&self.sale.stock, &[sale, "held"], held);
+            }
+        }
+        let totals = &view.totals;
+        for (event, total) in [
+            ("called", totals.called),
+            ("recalled", totals.recalled),
+            ("by_hand", totals.by_hand),
+            ("claimed", totals.claimed),
+            ("lapsed", totals.lapsed),
+            ("left", totals.left),
+            ("ended", totals.ended),
+        ] {
+            // The store counts; here only what is new is added, so that a counter never falls.
+            let counter = self.events.with_label_values(&[sale, event]);
+            counter.inc_by(total.saturating_sub(counter.get()));
+        }
+    }
+
+    /// The text format of Prometheus, version 0.0.4.
+    ///
+    /// # Errors
+    /// When a metric cannot be written.
+    pub fn encode(&self) -> prometheus::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(text)
+    }
+}

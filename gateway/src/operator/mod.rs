@@ -1,0 +1,117 @@
+//! The operator listener: sales are run here, and the gateway is watched. It has an address of its own and asks for
+//! a bearer token (RFC 6750) on everything but the health checks.
+
+mod auth;
+mod problem;
+pub mod sales;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use ropeline_queue::SaleId;
+use ropeline_store::QueueStore;
+use tokio::net::TcpListener;
+
+use crate::config::OperatorAccess;
+use crate::metrics::Metrics;
+use problem::Problem;
+
+/// Longest body that is read, in bytes. A definition has some kilobytes.
+const MAX_BODY: usize = 256 << 10;
+
+/// Longest time for one call, its body included.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// What the rest of the gateway does for the operator.
+#[async_trait]
+pub trait Gateway: Send + Sync + 'static {
+    /// Shows a sale to shoppers as the store has it now, without waiting for the next tick.
+    async fn refresh(&self, sale: &SaleId);
+
+    /// Whether shoppers can be served.
+    ///
+    /// # Errors
+    /// Why not, for the operator.
+    fn ready(&self) -> Result<(), String>;
+}
+
+/// What the operator listener works on.
+#[derive(Clone)]
+pub struct Operator {
+    /// The sales.
+    pub store: Arc<dyn QueueStore>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// The rest of the gateway.
+    pub gateway: Arc<dyn Gateway>,
+    /// Who may.
+    pub access: Arc<OperatorAccess>,
+}
+
+/// Answers operator calls until `shutdown` is done, and then those still open.
+///
+/// # Errors
+/// When the listener fails.
+pub async fn serve(
+    listener: TcpListener,
+    operator: Operator,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    axum::serve(listener, router(operator)).with_graceful_shutdown(shutdown).await
+}
+
+/// Every route of the operator listener.
+pub fn router(operator: Operator) -> Router {
+    let metrics = Router::new().route("/metrics", get(metrics));
+    let guarded = Router::new()
+        .route("/api/v1/operator/sales", get(sales::list).post(sales::create))
+        .route("/api/v1/operator/sales/{sale}", get(sales::show).put(sales::replace).patch(sales::patch))
+        .route("/api/v1/operator/sales/{sale}/{command}", post(sales::command))
+        .route("/api/v1/queue/admit", post(sales::admit))
+        .fallback(async || Problem::not_found());
+    let guard = middleware::from_fn_with_state(operator.clone(), auth::require_token);
+    let (open, guarded) = if operator.access.metrics_open {
+        (metrics, guarded)
+    } else {
+        (Router::new(), guarded.merge(metrics))
+    };
+    open.route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(ready))
+        .merge(guarded.method_not_allowed_fallback(async || Problem::method_not_allowed()).layer(guard))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(finish))
+        .with_state(operator)
+}
+
+/// Ends calls that take too long, and keeps every answer out of caches.
+async fn finish(request: Request, next: Next) -> Response {
+    let mut response = match tokio::time::timeout(TIME_LIMIT, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::too_slow().into_response(),
+    };
+    response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn metrics(State(operator): State<Operator>) -> Response {
+    match operator.metrics.encode() {
+        Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response(),
+        Err(error) => Problem::internal(&error).into_response(),
+    }
+}
+
+async fn ready(State(operator): State<Operator>) -> (StatusCode, String) {
+    match operator.gateway.ready() {
+        Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
+    }
+}

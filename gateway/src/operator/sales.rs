@@ -1,0 +1,316 @@
+//! The calls that create, change and run sales.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::{StatusCode, header, request};
+use axum::response::{IntoResponse as _, Response};
+use ropeline_queue::{
+    Command, DrawState, Epoch, PauseReason, Phase, RawDefinition, SaleDefinition, SaleId, SaleView, Stock,
+    Totals, UnixMillis, hex,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Operator;
+use super::problem::Problem;
+use crate::config::check_protect;
+
+/// A sale as an operator sees it. Times are Unix milliseconds.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SaleDocument {
+    /// The definition in force; what `PUT` takes.
+    pub definition: RawDefinition,
+    /// Where the sale is in its life.
+    pub phase: Phase,
+    /// Generation of its tokens.
+    pub epoch: Epoch,
+    /// Arrival numbers given so far.
+    pub arrivals: u64,
+    /// All places below have been called.
+    pub serving: u64,
+    /// Visitors not yet called who have not left.
+    pub waiting: u64,
+    /// Visitors called and not yet admitted.
+    pub unclaimed: u64,
+    /// Visitors with a running lease.
+    pub active: u64,
+    /// Of those, visitors with a unit on hold.
+    pub holding: u64,
+    /// Visitors lapsed, come back, and to be called again.
+    pub recalls: u64,
+    /// Measured part of the called who claim, in millionths.
+    pub claim_ratio: Option<u64>,
+    /// What the shop says is left.
+    pub stock: Option<Stock>,
+    /// Why the sale is paused.
+    pub paused_reason: Option<PauseReason>,
+    /// How many arrivals are drawn, once that is fixed.
+    pub draw_size: Option<u32>,
+    /// What places are computed from, once drawn, in hexadecimal.
+    pub draw_seed: Option<String>,
+    /// Counts since the sale was created.
+    pub totals: Totals,
+    /// When this was true.
+    pub as_of: UnixMillis,
+}
+
+impl From<&SaleView> for SaleDocument {
+    fn from(view: &SaleView) -> Self {
+        let draw = view.draw.as_ref().map_or(DrawState::NotHeld, |draw| draw.state);
+        Self {
+            definition: SaleDefinition::clone(&view.definition).into(),
+            phase: view.phase,
+            epoch: view.epoch,
+            arrivals: view.next_arrival.0,
+            serving: view.serving.0,
+            waiting: view.waiting,
+            unclaimed: view.unclaimed,
+            active: view.active,
+            holding: view.holding,
+            recalls: view.recalls,
+            claim_ratio: view.claim_ratio,
+            stock: view.stock,
+            paused_reason: view.paused_reason.clone(),
+            draw_size: draw.size(),
+            draw_seed: draw.seed().map(|seed| hex(&seed)),
+            totals: view.totals,
+            as_of: view.as_of,
+        }
+    }
+}
+
+/// Every sale.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SaleList {
+    /// In the order of their ids.
+    pub sales: Vec<SaleDocument>,
+}
+
+/// A command was carried out.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CommandDocument {
+    /// Visitors it called.
+    pub called: u64,
+    /// The sale after it.
+    pub sale: SaleDocument,
+}
+
+/// `POST /api/v1/queue/admit`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdmitRequest {
+    /// The sale.
+    pub sale: SaleId,
+    /// Most visitors to call.
+    pub batch_size: u32,
+    /// Their lease in seconds, if not the sale's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_seconds: Option<u64>,
+}
+
+/// `POST …/pause`: the reason as visitors read it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PauseRequest {
+    /// Shown where no translation fits.
+    pub reason: String,
+    /// By language tag.
+    #[serde(default)]
+    pub translations: std::collections::BTreeMap<String, String>,
+}
+
+/// Longest reason for a pause, in characters: it has to fit a small screen.
+const MAX_REASON: usize = 500;
+
+/// The sale named in the path.
+pub(super) struct Named(SaleId);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut request::Parts, state: &S) -> Result<Self, Problem> {
+        let Path(names) = Path::<Vec<(String, String)>>::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| Problem::malformed(rejection.to_string()))?;
+        let name = names.into_iter().find(|(key, _)| key == "sale").map(|(_, value)| value);
+        let id = SaleId::try_from(name.unwrap_or_default());
+        id.map(Self).map_err(|error| Problem::malformed(format!("{error}.")))
+    }
+}
+
+type Body = Result<Bytes, BytesRejection>;
+
+fn bytes(body: Body) -> Result<Bytes, Problem> {
+    body.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::body_too_large(),
+        _ => Problem::malformed(rejection.body_text()),
+    })
+}
+
+fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
+    serde_json::from_slice(&bytes(body)?).map_err(|error| Problem::malformed(format!("The body: {error}.")))
+}
+
+/// A definition that passes the queue's checks and the gateway's, or every fault there is.
+fn checked(raw: RawDefinition) -> Result<SaleDefinition, Problem> {
+    let mut faults = check_protect(&raw.protect);
+    match raw.check() {
+        Ok(definition) if faults.is_empty() => Ok(definition),
+        Ok(_) => Err(Problem::definition(faults)),
+        Err(errors) => {
+            faults.extend(errors.0);
+            Err(Problem::definition(faults))
+        }
+    }
+}
+
+pub(super) async fn list(State(operator): State<Operator>) -> Result<Json<SaleList>, Problem> {
+    let mut sales = Vec::new();
+    for id in operator.store.sales().await? {
+        sales.push(SaleDocument::from(operator.store.view(&id).await?.as_ref()));
+    }
+    Ok(Json(SaleList { sales }))
+}
+
+pub(super) async fn create(State(operator): State<Operator>, body: Body) -> Result<Response, Problem> {
+    let definition = checked(read(body)?)?;
+    let mut draw_secret = [0; 32];
+    getrandom::fill(&mut draw_secret).map_err(|error| Problem::internal(&error))?;
+    let id = definition.id.clone();
+    operator.store.create(definition, draw_secret).await?;
+    tracing::info!(sale = %id, "operator created the sale");
+    operator.gateway.refresh(&id).await;
+    let view = operator.store.view(&id).await?;
+    let location = format!("/api/v1/operator/sales/{id}");
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], document(&view)).into_response())
+}
+
+pub(super) async fn show(
+    State(operator): State<Operator>,
+    Named(id): Named,
+) -> Result<Json<SaleDocument>, Problem> {
+    Ok(document(&operator.store.view(&id).await?))
+}
+
+pub(super) async fn replace(
+    State(operator): State<Operator>,
+    Named(id): Named,
+    body: Body,
+) -> Result<Json<SaleDocument>, Problem> {
+    change(&operator, &id, read(body)?).await
+}
+
+/// A JSON merge patch (RFC 7396) of the definition in force.
+pub(super) async fn patch(
+    State(operator): State<Operator>,
+    Named(id): Named,
+    body: Body,
+) -> Result<Json<SaleDocument>, Problem> {
+    let patch: Value = read(body)?;
+    if !patch.is_object() {
+        return Err(Problem::malformed("The body must be an object with the members to change."));
+    }
+    let view = operator.store.view(&id).await?;
+    let raw: RawDefinition = SaleDefinition::clone(&view.definition).into();
+    let mut merged = serde_json::to_value(raw).map_err(|error| Problem::internal(&error))?;
+    merge(&mut merged, patch);
+    let raw =
+        serde_json::from_value(merged).map_err(|error| Problem::malformed(format!("The body: {error}.")))?;
+    change(&operator, &id, raw).await
+}
+
+async fn change(operator: &Operator, id: &SaleId, raw: RawDefinition) -> Result<Json<SaleDocument>, Problem> {
+    if raw.id != *id {
+        return Err(Problem::from(ropeline_queue::ChangeRefusal::OtherSale));
+    }
+    operator.store.change(checked(raw)?).await??;
+    tracing::info!(sale = %id, "operator changed the sale");
+    operator.gateway.refresh(id).await;
+    Ok(document(&operator.store.view(id).await?))
+}
+
+/// RFC 7396 section 2.
+fn merge(target: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch;
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(serde_json::Map::new());
+    }
+    let Value::Object(members) = target else { return };
+    for (name, value) in patch {
+        if value.is_null() {
+            members.remove(&name);
+        } else {
+            merge(members.entry(name).or_insert(Value::Null), value);
+        }
+    }
+}
+
+pub(super) async fn command(
+    State(operator): State<Operator>,
+    Named(id): Named,
+    Path((_, name)): Path<(String, String)>,
+    body: Body,
+) -> Result<Json<CommandDocument>, Problem> {
+    let command = match name.as_str() {
+        "open" => Command::Open,
+        "pause" => Command::Pause { reason: reason(read(body)?)? },
+        "resume" => Command::Resume,
+        "close" => Command::Close,
+        "sold-out" => Command::SoldOut,
+        "restock" => Command::Restock,
+        "revoke" => Command::Revoke,
+        _ => return Err(Problem::not_found()),
+    };
+    run(&operator, &id, command).await
+}
+
+pub(super) async fn admit(
+    State(operator): State<Operator>,
+    body: Body,
+) -> Result<Json<CommandDocument>, Problem> {
+    let AdmitRequest { sale, batch_size, lease_seconds } = read(body)?;
+    let lease_ms = lease_seconds.map(|seconds| seconds.saturating_mul(1_000));
+    run(&operator, &sale, Command::Admit { batch_size, lease_ms }).await
+}
+
+async fn run(operator: &Operator, id: &SaleId, command: Command) -> Result<Json<CommandDocument>, Problem> {
+    let words = format!("{command:?}");
+    let done = operator.store.command(id, command).await??;
+    tracing::info!(sale = %id, command = words, called = done.called, "operator ran a command");
+    operator.gateway.refresh(id).await;
+    let view = operator.store.view(id).await?;
+    Ok(Json(CommandDocument { called: done.called, sale: SaleDocument::from(view.as_ref()) }))
+}
+
+fn reason(request: PauseRequest) -> Result<PauseReason, Problem> {
+    let PauseRequest { reason, translations } = request;
+    let unfit = |text: &String| text.trim().is_empty() || text.chars().count() > MAX_REASON;
+    if unfit(&reason) || translations.values().any(unfit) {
+        return Err(Problem::malformed(format!(
+            "A reason has 1 to {MAX_REASON} characters: visitors read it."
+        )));
+    }
+    let tag = |tag: &String| {
+        let part =
+            |part: &str| (1..=8).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_alphanumeric());
+        tag.len() <= 35 && tag.split('-').all(part)
+    };
+    if let Some(wrong) = translations.keys().find(|key| !tag(key)) {
+        return Err(Problem::malformed(format!(
+            "{wrong:?} is not a language tag such as \"de\" or \"pt-BR\"."
+        )));
+    }
+    Ok(PauseReason { text: reason, translations })
+}
+
+fn document(view: &Arc<SaleView>) -> Json<SaleDocument> {
+    Json(SaleDocument::from(view.as_ref()))
+}

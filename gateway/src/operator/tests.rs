@@ -1,0 +1,294 @@
+//! Every call, over HTTP on a free port, against an embedded store in a temporary folder.
+
+use std::net::SocketAddr;
+use std::sync::Mutex;
+
+use reqwest::{Method, Response};
+use ropeline_queue::VisitorKey;
+use ropeline_store::{EmbeddedStore, Join, SystemClock};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+use crate::config::OperatorToken;
+use crate::measured::MeasuredStore;
+
+pub(crate) const TOKEN: &str = "operator-token-of-the-tests-0123456789";
+
+/// What the operator listener asks of the gateway, written down.
+#[derive(Default)]
+pub(crate) struct Watched {
+    refreshed: Mutex<Vec<String>>,
+    trouble: Mutex<Option<String>>,
+}
+
+#[async_trait]
+impl Gateway for Watched {
+    async fn refresh(&self, sale: &SaleId) {
+        self.refreshed.lock().unwrap().push(sale.to_string());
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.trouble.lock().unwrap().clone().map_or(Ok(()), Err)
+    }
+}
+
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) store: Arc<dyn QueueStore>,
+    watched: Arc<Watched>,
+    _folder: TempDir,
+}
+
+pub(crate) async fn start(metrics_open: bool) -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    let metrics = Arc::new(Metrics::new().unwrap());
+    let store = EmbeddedStore::open(folder.path().join("queue.redb"), Arc::new(SystemClock)).unwrap();
+    let store: Arc<dyn QueueStore> = Arc::new(MeasuredStore::new(Arc::new(store), Arc::clone(&metrics)));
+    let watched = Arc::new(Watched::default());
+    let operator = Operator {
+        store: Arc::clone(&store),
+        metrics,
+        gateway: Arc::clone(&watched) as Arc<dyn Gateway>,
+        access: Arc::new(OperatorAccess { token: OperatorToken::parse(TOKEN).unwrap(), metrics_open }),
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(serve(listener, operator, std::future::pending()));
+    Running { address, store, watched, _folder: folder }
+}
+
+impl Running {
+    async fn send(&self, method: Method, path: &str, token: Option<&str>, body: Option<String>) -> Response {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let mut request = client.request(method, format!("http://{}{path}", self.address));
+        if let Some(token) = token {
+            request = request.header("authorization", token);
+        }
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body);
+        }
+        request.send().await.unwrap()
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+        let token = format!("Bearer {TOKEN}");
+        let response = self.send(method, path, Some(&token), body.map(|body| body.to_string())).await;
+        let status = response.status().as_u16();
+        assert_eq!(response.headers()["cache-control"], "no-store");
+        let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
+        let expected = if status < 400 { "application/json" } else { "application/problem+json" };
+        assert_eq!(kind, expected, "{status}");
+        (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap())
+    }
+
+    async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        self.call(Method::POST, path, Some(body)).await
+    }
+
+    async fn create(&self, id: &str) {
+        let (status, body) = self.post("/api/v1/operator/sales", json!({ "id": id, "max_active": 10 })).await;
+        assert_eq!(status, 201, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_but_health_answers_without_the_right_token() {
+    let running = start(false).await;
+    let wrong = TOKEN.replace('9', "8");
+    let tokens = [
+        (None, "operator_token_missing"),
+        (Some(format!("Basic {TOKEN}")), "operator_token_missing"),
+        (Some("Bearer".to_owned()), "operator_token_missing"),
+        (Some("Bearer ".to_owned()), "operator_token_missing"),
+        (Some(format!("Bearer {wrong}")), "operator_token_wrong"),
+        (Some(format!("Bearer {TOKEN}x")), "operator_token_wrong"),
+    ];
+    for (token, code) in &tokens {
+        for (method, path) in [
+            (Method::GET, "/api/v1/operator/sales"),
+            (Method::POST, "/api/v1/operator/sales"),
+            (Method::POST, "/api/v1/operator/sales/drop/open"),
+            (Method::POST, "/api/v1/queue/admit"),
+            (Method::GET, "/metrics"),
+            (Method::GET, "/nothing"),
+        ] {
+            let response = running.send(method, path, token.as_deref(), None).await;
+            assert_eq!(response.status(), 401, "{path} with {token:?}");
+            assert_eq!(response.headers()["www-authenticate"], "Bearer realm=\"ropeline operator\"");
+            let problem: Value = serde_json::from_slice(&response.bytes().await.unwrap()).unwrap();
+            if token.as_deref() != Some("Bearer ") {
+                assert_eq!(problem["code"], *code);
+            }
+        }
+    }
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(running.send(Method::GET, path, None, None).await.status(), 200, "{path}");
+    }
+    // The scheme's name has no case (RFC 9110 section 11.1).
+    let lower = format!("bearer {TOKEN}");
+    assert_eq!(running.send(Method::GET, "/api/v1/operator/sales", Some(&lower), None).await.status(), 200);
+}
+
+#[tokio::test]
+async fn readiness_says_why_not() {
+    let running = start(false).await;
+    *running.watched.trouble.lock().unwrap() = Some("the snapshot of drop is 9 s old".to_owned());
+    let response = running.send(Method::GET, "/readyz", None, None).await;
+    assert_eq!(response.status(), 503);
+    assert!(response.text().await.unwrap().contains("9 s old"));
+    assert_eq!(running.send(Method::GET, "/healthz", None, None).await.status(), 200);
+}
+
+#[tokio::test]
+async fn metrics_show_what_happened_and_are_open_only_where_configured() {
+    let running = start(true).await;
+    running.create("drop").await;
+    let id: SaleId = "drop".parse().unwrap();
+    let join = Join { visitor: VisitorKey([1; 16]), again: false };
+    running.store.join(&id, vec![join, join]).await.unwrap();
+    running.store.view(&id).await.unwrap();
+    let response = running.send(Method::GET, "/metrics", None, None).await;
+    assert_eq!(response.headers()["content-type"], "text/plain; version=0.0.4");
+    let text = response.text().await.unwrap();
+    for line in [
+        "ropeline_joins_total{outcome=\"new\",sale=\"drop\"} 1",
+        "ropeline_joins_total{outcome=\"known\",sale=\"drop\"} 1",
+        "ropeline_sale_phase{phase=\"open\",sale=\"drop\"} 1",
+        "ropeline_sale_arrivals{sale=\"drop\"} 1",
+        "ropeline_store_seconds_count{operation=\"join\"} 1",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    assert_eq!(running.send(Method::GET, "/api/v1/operator/sales", None, None).await.status(), 401);
+}
+
+#[tokio::test]
+async fn a_sale_is_created_once_listed_shown_and_changed() {
+    let running = start(false).await;
+    let token = format!("Bearer {TOKEN}");
+    let body = json!({ "id": "drop", "title": "Drop", "max_active": 10, "protect": { "routes": ["/sale"] } });
+    let response =
+        running.send(Method::POST, "/api/v1/operator/sales", Some(&token), Some(body.to_string())).await;
+    assert_eq!(response.status(), 201);
+    assert_eq!(response.headers()["location"], "/api/v1/operator/sales/drop");
+    let (status, again) = running.post("/api/v1/operator/sales", body).await;
+    assert_eq!((status, &again["code"]), (409, &json!("sale_exists")));
+
+    let (status, list) = running.call(Method::GET, "/api/v1/operator/sales", None).await;
+    assert_eq!((status, list["sales"].as_array().unwrap().len()), (200, 1));
+    let (_, shown) = running.call(Method::GET, "/api/v1/operator/sales/drop", None).await;
+    assert_eq!(shown["definition"]["title"], "Drop");
+
+    // What is shown can be sent back, whole or in parts.
+    let mut definition = shown["definition"].clone();
+    definition["max_active"] = json!(20);
+    let (status, put) =
+        running.call(Method::PUT, "/api/v1/operator/sales/drop", Some(definition.clone())).await;
+    assert_eq!((status, &put["definition"]["max_active"]), (200, &json!(20)));
+    let patch = json!({ "lease_ms": 5_000, "pace": { "batch": null, "smooth": { "admit": 1, "per_ms": 10, "burst": 1 } } });
+    let (status, patched) = running.call(Method::PATCH, "/api/v1/operator/sales/drop", Some(patch)).await;
+    assert_eq!(status, 200, "{patched}");
+    assert_eq!(patched["definition"]["max_active"], 20);
+    assert_eq!(patched["definition"]["pace"]["smooth"]["per_ms"], 10);
+    assert_eq!(*running.watched.refreshed.lock().unwrap(), ["drop"; 3]);
+
+    definition["id"] = json!("other");
+    let (status, other) = running.call(Method::PUT, "/api/v1/operator/sales/drop", Some(definition)).await;
+    assert_eq!((status, &other["code"]), (409, &json!("sale_differs")));
+}
+
+#[tokio::test]
+async fn a_wrong_definition_is_refused_with_every_fault() {
+    let running = start(false).await;
+    let wrong = json!({
+        "id": "drop", "max_active": 0, "lease_ms": 1,
+        "protect": { "routes": ["nowhere"], "page_status": 404 },
+    });
+    let (status, problem) = running.post("/api/v1/operator/sales", wrong).await;
+    assert_eq!((status, &problem["code"]), (422, &json!("definition_invalid")));
+    let fields: Vec<_> =
+        problem["errors"].as_array().unwrap().iter().map(|error| error["field"].as_str().unwrap()).collect();
+    assert_eq!(fields, ["protect.routes", "protect.page_status", "max_active", "lease_ms"]);
+
+    running.create("drop").await;
+    for (method, path, body, status) in [
+        (Method::POST, "/api/v1/operator/sales", "", 400),
+        (Method::POST, "/api/v1/operator/sales", "{", 400),
+        (Method::POST, "/api/v1/operator/sales", r#"{"id":"x","max_active":1,"maxactive":2}"#, 400),
+        (Method::POST, "/api/v1/operator/sales", r#"{"id":"X","max_active":1}"#, 400),
+        (Method::PATCH, "/api/v1/operator/sales/drop", "[]", 400),
+        (Method::PATCH, "/api/v1/operator/sales/drop", r#"{"max_active":null}"#, 400),
+        (Method::PATCH, "/api/v1/operator/sales/drop", r#"{"max_active":0}"#, 422),
+        (Method::PATCH, "/api/v1/operator/sales/none", "{}", 404),
+        (Method::GET, "/api/v1/operator/sales/none", "", 404),
+        (Method::GET, "/api/v1/operator/sales/NO%20SALE", "", 400),
+        (Method::DELETE, "/api/v1/operator/sales/drop", "", 405),
+        (Method::POST, "/api/v1/operator/sales/drop/explode", "", 404),
+        (Method::POST, "/api/v1/operator/sales/none/open", "", 404),
+        (Method::POST, "/api/v1/operator/sales/drop/pause", "{}", 400),
+        (Method::POST, "/api/v1/operator/sales/drop/pause", r#"{"reason":" "}"#, 400),
+        (
+            Method::POST,
+            "/api/v1/operator/sales/drop/pause",
+            r#"{"reason":"x","translations":{"no tag":"x"}}"#,
+            400,
+        ),
+        (Method::POST, "/api/v1/queue/admit", r#"{"sale":"drop"}"#, 400),
+        (Method::POST, "/api/v1/queue/admit", r#"{"sale":"drop","batch_size":-1}"#, 400),
+        (Method::POST, "/api/v1/queue/admit", r#"{"sale":"none","batch_size":1}"#, 404),
+        (Method::POST, "/api/v1/queue/admit", r#"{"sale":"drop","batch_size":1,"lease_seconds":0}"#, 409),
+    ] {
+        let token = format!("Bearer {TOKEN}");
+        let response = running.send(method.clone(), path, Some(&token), Some(body.to_owned())).await;
+        assert_eq!(response.status(), status, "{method} {path} {body}");
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+    }
+    let huge = json!({ "id": "drop", "max_active": 1, "title": "x".repeat(MAX_BODY) });
+    assert_eq!(running.post("/api/v1/operator/sales", huge).await.0, 413);
+}
+
+#[tokio::test]
+async fn every_command_moves_the_sale() {
+    let running = start(false).await;
+    let far = 4_000_000_000_000_u64;
+    let sale = json!({ "id": "drop", "max_active": 10, "opens_at": far, "joins_open_at": 0 });
+    assert_eq!(running.post("/api/v1/operator/sales", sale).await.0, 201);
+    let id: SaleId = "drop".parse().unwrap();
+    let joins = (0..5).map(|n| Join { visitor: VisitorKey([n; 16]), again: false }).collect();
+    running.store.tick(&id, Default::default()).await.unwrap();
+    running.store.join(&id, joins).await.unwrap();
+
+    let path = |command: &str| format!("/api/v1/operator/sales/drop/{command}");
+    let (status, refused) = running.post(&path("pause"), json!({ "reason": "x" })).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("sale_not_open")));
+
+    let (status, open) = running.call(Method::POST, &path("open"), None).await;
+    assert_eq!((status, &open["sale"]["phase"]), (200, &json!("open")), "{open}");
+    let pause = json!({ "reason": "The till is down", "translations": { "de": "Die Kasse steht" } });
+    let (_, paused) = running.post(&path("pause"), pause).await;
+    assert_eq!(paused["sale"]["phase"], "paused");
+    assert_eq!(paused["sale"]["paused_reason"]["translations"]["de"], "Die Kasse steht");
+    let (_, resumed) = running.call(Method::POST, &path("resume"), None).await;
+    assert_eq!(
+        (&resumed["sale"]["phase"], &resumed["sale"]["paused_reason"]),
+        (&json!("open"), &Value::Null)
+    );
+
+    let waiting = resumed["sale"]["waiting"].as_u64().unwrap();
+    let (status, admitted) = running
+        .post("/api/v1/queue/admit", json!({ "sale": "drop", "batch_size": 2, "lease_seconds": 60 }))
+        .await;
+    assert_eq!(status, 200, "{admitted}");
+    assert_eq!(admitted["called"], waiting.min(2));
+
+    let (_, revoked) = running.call(Method::POST, &path("revoke"), None).await;
+    assert_eq!(revoked["sale"]["epoch"], 1);
+    assert_eq!(running.call(Method::POST, &path("sold-out"), None).await.1["sale"]["phase"], "sold_out");
+    assert_eq!(running.call(Method::POST, &path("restock"), None).await.1["sale"]["phase"], "open");
+    assert_eq!(running.call(Method::POST, &path("close"), None).await.1["sale"]["phase"], "closed");
+    let (status, refused) = running.call(Method::POST, &path("open"), None).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("sale_closed")));
+    // Every command that was carried out was shown at once.
+    assert_eq!(running.watched.refreshed.lock().unwrap().len(), 9);
+}
