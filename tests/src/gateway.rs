@@ -117,6 +117,19 @@ impl Gateway {
         &self.operator_token
     }
 
+    /// Sends a command for a sale (`open`, `pause`, …) to the operator's listener, with its document.
+    ///
+    /// # Panics
+    /// When it is not carried out.
+    pub async fn command(&self, sale: &str, command: &str, document: &serde_json::Value) {
+        let url = format!("http://{}/api/v1/operator/sales/{sale}/{command}", self.operator.address());
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let answer = client.post(url).bearer_auth(&self.operator_token).json(document).send().await;
+        let answer = answer.unwrap_or_else(|error| panic!("{command} {sale}: {error}"));
+        let (status, text) = (answer.status(), answer.text().await.unwrap_or_default());
+        assert!(status.is_success(), "{command} {sale}: {status} {text}");
+    }
+
     /// The address of `path` for a shopper.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.shop.address())

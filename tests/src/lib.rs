@@ -15,8 +15,10 @@
 
 pub mod browser;
 pub mod gateway;
+pub mod origin;
 pub mod ports;
 pub mod process;
 pub mod raw;
 pub mod shop;
+pub mod visitor;
 pub mod wait;

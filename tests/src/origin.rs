@@ -1,0 +1,93 @@
+//! The real reservation service, `ropeline-origin serve`, in a folder of its own.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use tempfile::TempDir;
+
+use crate::gateway::{Gateway, ISSUER};
+use crate::ports::Port;
+use crate::process::{Process, binary};
+
+/// What a reservation service under test sells.
+#[derive(Debug, Clone)]
+pub struct Product {
+    /// Its id, and that of the sale it is sold in.
+    pub id: String,
+    /// Units there are.
+    pub total: u32,
+    /// How long a hold lasts, in seconds.
+    pub hold_seconds: u32,
+}
+
+/// A running reservation service. It and its folder end with this value.
+#[derive(Debug)]
+pub struct Origin {
+    process: Process,
+    port: Port,
+    folder: TempDir,
+}
+
+impl Origin {
+    /// Starts it on `port`, which the gateway in front of it has as its upstream, and waits until it takes
+    /// connections. It gets its keys from that gateway.
+    pub async fn start(port: Port, gateway: &Gateway, product: &Product) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the reservation service");
+        let Product { id, total, hold_seconds } = product;
+        let text = format!(
+            r#"
+listen = "{address}"
+database = "{database}"
+public_url = "{public}"
+hold_seconds = {hold_seconds}
+
+[admission]
+jwks_url = "{keys}"
+issuer = "{ISSUER}"
+audience = "{id}"
+
+[payments]
+webhook_secret = "whsec_of_the_whole_system_tests"
+
+[[products]]
+id = "{id}"
+name = "Product {id}"
+price_minor = 18900
+currency = "EUR"
+total = {total}
+"#,
+            address = port.address(),
+            database = folder.path().join("origin.db").display(),
+            public = gateway.url(""),
+            keys = gateway.url("/.well-known/jwks.json"),
+        );
+        fs::write(folder.path().join("origin.toml"), text).expect("a configuration file");
+        let process = launch(&folder, port.address()).await;
+        Self { process, port, folder }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+
+    /// The process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Kills it at once (SIGKILL) and starts it again on the same folder and port.
+    pub async fn kill_and_restart(&mut self) {
+        self.process.kill();
+        self.process = launch(&self.folder, self.port.address()).await;
+    }
+}
+
+async fn launch(folder: &TempDir, address: SocketAddr) -> Process {
+    let configuration = folder.path().join("origin.toml");
+    let arguments = ["serve".as_ref(), "--config".as_ref(), configuration.as_os_str()];
+    let mut process =
+        Process::start("ropeline-origin", &binary("ropeline-origin"), arguments, folder.path(), &[]);
+    process.listening(address).await;
+    process
+}
