@@ -32,11 +32,22 @@ as_root() {
   elif have sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
     sudo env "$@"
   else
-    fail "not root, and sudo is not to be had; run as root: $*"
+    say "not root, and sudo is not to be had; run as root: $*"
+    return 1
   fi
 }
 
-apt() { as_root DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null >&2; }
+# apt's own words are shown only when it fails.
+apt() {
+  local log
+  log="$(mktemp)"
+  if ! as_root DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null >"$log" 2>&1; then
+    cat "$log" >&2
+    rm -f "$log"
+    return 1
+  fi
+  rm -f "$log"
+}
 
 install_packages() {
   [ ${#packages[@]} -gt 0 ] || return 0
@@ -44,14 +55,15 @@ install_packages() {
   for i in "${!packages[@]}"; do say "${packages[$i]} is missing (${reasons[$i]})"; done
   have apt-get || fail "this is no Debian or Ubuntu: please install these by hand: ${packages[*]}"
   say "installing with apt-get: ${packages[*]}"
-  apt update
+  apt update || say "some package lists could not be refreshed; going on with those there are"
   # Ubuntu has Chromium as a snap only, and its driver under another name.
   local chosen=() package
   for package in "${packages[@]}"; do
-    if [ "$package" = chromium-driver ] && ! apt-cache policy "$package" | grep -q 'Candidate: [0-9]'; then
-      package=chromium-chromedriver
-    elif [ "$package" = chromium ] && ! apt-cache policy "$package" | grep -q 'Candidate: [0-9]'; then
-      package=chromium-browser
+    if [[ "$(apt-cache policy "$package")" != *"Candidate: "[0-9]* ]]; then
+      case "$package" in
+      chromium) package=chromium-browser ;;
+      chromium-driver) package=chromium-chromedriver ;;
+      esac
     fi
     chosen+=("$package")
   done
