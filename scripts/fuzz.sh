@@ -17,8 +17,6 @@ targets=("$@")
 [ ${#targets[@]} -gt 0 ] || { echo "fuzz: no targets in tests/fuzz" >&2 && exit 1; }
 for target in "${targets[@]}"; do
   echo "fuzz: $target for ${FUZZ_SECONDS:-60} s"
-  # What a run finds goes to corpus/; the seeds that are kept are only read.
-  mkdir -p "tests/fuzz/corpus/$target" "tests/fuzz/seeds/$target"
-  cargo fuzz run --fuzz-dir tests/fuzz "$target" "tests/fuzz/corpus/$target" "tests/fuzz/seeds/$target" -- \
+  cargo fuzz run --fuzz-dir tests/fuzz "$target" -- \
     -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
 done

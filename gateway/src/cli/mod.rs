@@ -5,6 +5,7 @@ mod draw;
 mod fetch;
 mod keygen;
 mod sale;
+mod serve;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -28,6 +29,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Runs the gateway.
+    Serve(ConfigFile),
     /// Checks a configuration and shows everything that is wrong with it, with line and mend.
     Check(ConfigFile),
     /// Makes signing keys and secrets.
@@ -100,6 +103,7 @@ pub fn run(cli: Cli) -> ExitCode {
 
 fn carry_out(command: Command, out: &mut dyn Write) -> Done {
     match command {
+        Command::Serve(file) => serve::run(&file.config),
         Command::Check(file) => check::run(&file.config, out),
         Command::Keygen(keygen) => keygen.run(out),
         Command::Token(token) => token.run(out),

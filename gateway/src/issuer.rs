@@ -1,0 +1,88 @@
+//! Turns what the store answered into signed tokens. Deterministic: the same answer gives the same bytes.
+
+use std::sync::Arc;
+
+use ropeline_queue::{Arrival, Claimed, Joined, SaleId};
+use ropeline_token::{AdmissionClaims, Claims, IssueError, TicketClaims};
+
+use crate::keys::Keys;
+
+/// How long a ticket lives, in seconds. Longer than any sale, since a ticket's real end is its sale's.
+pub const TICKET_LIFE_S: u64 = 30 * 24 * 3600;
+
+/// Signs tickets and admission tokens, each with its own key.
+#[derive(Debug)]
+pub struct Issuer {
+    issuer: String,
+    keys: Arc<Keys>,
+}
+
+impl Issuer {
+    /// Signs in the name of `issuer`.
+    #[must_use]
+    pub fn new(issuer: String, keys: Arc<Keys>) -> Self {
+        Self { issuer, keys }
+    }
+
+    /// The `iss` of every token.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.issuer
+    }
+
+    /// The keys it signs with.
+    #[must_use]
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The ticket of a visitor that joined.
+    ///
+    /// # Errors
+    /// When the subject cannot stand in a token.
+    pub fn ticket(&self, sale: &SaleId, subject: &str, joined: &Joined) -> Result<String, IssueError> {
+        self.keys.ticket.signer().sign_ticket(&TicketClaims {
+            claims: Claims {
+                iss: self.issuer.clone(),
+                aud: sale.to_string(),
+                sub: subject.to_owned(),
+                jti: format!("{sale}-t{}-{}", joined.epoch, joined.arrival),
+                iat: joined.joined_at,
+                nbf: joined.joined_at,
+                exp: joined.joined_at.saturating_add(TICKET_LIFE_S),
+                epoch: joined.epoch.0,
+                arrival: joined.arrival.0,
+            },
+        })
+    }
+
+    /// The admission token of a visitor that claimed, and when it expires in Unix seconds.
+    ///
+    /// # Errors
+    /// When the subject cannot stand in a token.
+    pub fn admission(
+        &self,
+        sale: &SaleId,
+        subject: &str,
+        arrival: Arrival,
+        claimed: &Claimed,
+    ) -> Result<(String, u64), IssueError> {
+        let from = claimed.claimed_at.seconds();
+        let expires_at = claimed.expires_at.seconds().max(from.saturating_add(1));
+        let token = self.keys.admission.signer().sign_admission(&AdmissionClaims {
+            claims: Claims {
+                iss: self.issuer.clone(),
+                aud: sale.to_string(),
+                sub: subject.to_owned(),
+                jti: format!("{sale}-a{}-{arrival}", claimed.epoch),
+                iat: from,
+                nbf: from,
+                exp: expires_at,
+                epoch: claimed.epoch.0,
+                arrival: arrival.0,
+            },
+            place: claimed.place.0,
+        })?;
+        Ok((token, expires_at))
+    }
+}

@@ -1,0 +1,53 @@
+//! What one request carries from phase to phase.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ropeline_queue::Arrival;
+
+use crate::sales::LiveSale;
+
+/// The admission under which a request goes forward.
+#[derive(Clone)]
+pub struct Admitted {
+    /// The sale it is for.
+    pub sale: Arc<LiveSale>,
+    /// The ticket's number, which names the lease.
+    pub arrival: Arrival,
+}
+
+/// What one request carries from phase to phase.
+pub struct Context {
+    /// When its head had arrived.
+    pub started: Instant,
+    /// When it was handed to the shop.
+    pub forwarded_at: Option<Instant>,
+    /// Who sent it.
+    pub client: Option<IpAddr>,
+    /// The admission under which it goes forward, if its path is protected.
+    pub admitted: Option<Admitted>,
+    /// Headers to set on the way to the shop, after every `Ropeline-*` of the client's was taken off.
+    pub headers: Vec<(&'static str, String)>,
+    /// The path and query to ask the shop for: the one that was decided upon.
+    pub target: Option<String>,
+    /// Body bytes passed on so far.
+    pub body_bytes: u64,
+    /// What was decided, for metrics and the access log.
+    pub verdict: &'static str,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self {
+            started: Instant::now(),
+            forwarded_at: None,
+            client: None,
+            admitted: None,
+            headers: Vec::new(),
+            target: None,
+            body_bytes: 0,
+            verdict: "unread",
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! When the shop cannot be reached, or a request breaks on its way: an honest answer, and nobody loses a place by it.
+
+use http::StatusCode;
+use pingora::proxy::{FailToProxy, Session};
+use pingora::{Error, ErrorSource, ErrorType};
+
+use crate::gateway::Gateway;
+use crate::phases::context::Context;
+use crate::problem::Problem;
+
+pub(super) async fn answer(
+    gateway: &Gateway,
+    session: &mut Session,
+    error: &Error,
+    context: &mut Context,
+) -> FailToProxy {
+    let Some(problem) = problem(error) else {
+        return FailToProxy { error_code: 0, can_reuse_downstream: false };
+    };
+    context.verdict = problem.code();
+    if let (ErrorSource::Upstream, Some(at)) = (error.esource(), context.forwarded_at) {
+        gateway.metrics.upstream_failed(problem.code());
+        if let Some(admitted) = &context.admitted {
+            admitted.sale.observe(false, super::elapsed_ms(at));
+        }
+    }
+    gateway.metrics.failed(problem.code());
+    let status = problem.status().as_u16();
+    if session.response_written().is_none() {
+        session.as_downstream_mut().set_keepalive(None);
+        if let Err(error) = problem.answer().send(session).await {
+            tracing::debug!(%error, "client gone before the failure could be told");
+        }
+    }
+    FailToProxy { error_code: status, can_reuse_downstream: false }
+}
+
+/// What to tell the client; nothing if it is gone.
+fn problem(error: &Error) -> Option<Problem> {
+    let too_large = Problem::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "body_too_large",
+        "The request body is too large",
+        "Send less.",
+    );
+    let malformed = Problem::new(
+        StatusCode::BAD_REQUEST,
+        "request_malformed",
+        "The request is malformed",
+        "Send a request as RFC 9112 or RFC 9113 says.",
+    );
+    match (error.etype(), error.esource()) {
+        (ErrorType::HTTPStatus(413), _) => Some(too_large),
+        (
+            ErrorType::ReadError | ErrorType::WriteError | ErrorType::ConnectionClosed,
+            ErrorSource::Downstream,
+        ) => None,
+        (ErrorType::ReadTimedout | ErrorType::WriteTimedout, ErrorSource::Downstream) => Some(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "request_too_slow",
+            "The request came too slowly",
+            "Send it faster.",
+        )),
+        (_, ErrorSource::Downstream) => Some(malformed),
+        (
+            ErrorType::ReadTimedout | ErrorType::WriteTimedout | ErrorType::ConnectTimedout,
+            ErrorSource::Upstream,
+        ) => Some(Problem::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "shop_too_slow",
+            "The shop did not answer in time",
+            "Your admission is kept. Try again in a moment.",
+        )),
+        (_, ErrorSource::Upstream) => Some(
+            Problem::new(
+                StatusCode::BAD_GATEWAY,
+                "shop_unreachable",
+                "The shop cannot be reached",
+                "Your admission is kept. Try again in a moment.",
+            )
+            .retry_after(5),
+        ),
+        (_, ErrorSource::Internal | ErrorSource::Unset) => Some(Problem::internal()),
+    }
+}

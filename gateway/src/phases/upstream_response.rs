@@ -1,0 +1,106 @@
+//! The shop's answer: what it tells the queue is heard and taken off, and what is personal is kept from caches.
+
+use http::{HeaderMap, header};
+use pingora::http::ResponseHeader;
+
+use ropeline_decision::header as ours;
+
+use crate::feedback::{self, Heard};
+use crate::gateway::Gateway;
+use crate::phases::context::Context;
+
+/// Hears the shop, keeps what is personal from shared caches, and notes how the shop is doing.
+pub(super) fn filter(
+    gateway: &Gateway,
+    response: &mut ResponseHeader,
+    context: &mut Context,
+) -> pingora::Result<()> {
+    let heard = hear(response)?;
+    let answered = if response.status.is_informational() { None } else { context.forwarded_at.take() };
+    if let Some(at) = answered {
+        gateway.metrics.upstream(response.status.as_u16(), at.elapsed());
+    }
+    let Some(admitted) = &context.admitted else { return Ok(()) };
+    keep_from_shared_caches(response)?;
+    if let Some(at) = answered {
+        admitted.sale.observe(!response.status.is_server_error(), super::elapsed_ms(at));
+    }
+    gateway.feedback.tell(&admitted.sale.id, admitted.arrival, heard);
+    Ok(())
+}
+
+/// Reads the queue's headers and takes every `Ropeline-*` off: the public is not told.
+pub(super) fn hear(response: &mut ResponseHeader) -> pingora::Result<Heard> {
+    let heard =
+        Heard { lease: feedback::lease(&response.headers), stock: feedback::stock(&response.headers) };
+    let internal: Vec<_> =
+        response.headers.keys().filter(|name| ours::is_ours(name.as_str())).cloned().collect();
+    for name in &internal {
+        response.remove_header(name);
+    }
+    Ok(heard)
+}
+
+/// An answer behind an admission is for its visitor alone, whatever the shop says of shared caches: the same address
+/// answers everybody else with the room.
+pub(super) fn keep_from_shared_caches(response: &mut ResponseHeader) -> pingora::Result<()> {
+    if !is_private(&response.headers) {
+        response.insert_header(header::CACHE_CONTROL, "private, no-cache")?;
+    }
+    for name in ["cdn-cache-control", "surrogate-control", "expires"] {
+        response.remove_header(name);
+    }
+    Ok(())
+}
+
+fn is_private(headers: &HeaderMap) -> bool {
+    let directives = || {
+        headers
+            .get_all(header::CACHE_CONTROL)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .map(|directive| directive.trim().to_ascii_lowercase())
+    };
+    directives().any(|directive| directive == "private" || directive == "no-store")
+        && !directives().any(|directive| directive == "public" || directive.starts_with("s-maxage"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::feedback::{LeaseReport, StockReport};
+
+    fn response(pairs: &[(&'static str, &'static str)]) -> ResponseHeader {
+        let mut response = ResponseHeader::build(200, None).unwrap();
+        for (name, value) in pairs {
+            response.append_header(*name, *value).unwrap();
+        }
+        response
+    }
+
+    #[test]
+    fn what_the_shop_tells_the_queue_is_heard_and_not_passed_on() {
+        let mut answer =
+            response(&[("Ropeline-Stock", "3; held=2"), ("Ropeline-Lease", "hold"), ("X-A", "b")]);
+        let heard = hear(&mut answer).unwrap();
+        assert_eq!(heard.stock, Some(StockReport { available: 3, held: Some(2) }));
+        assert_eq!(heard.lease, Some(LeaseReport::Hold));
+        assert_eq!(answer.headers.len(), 1);
+    }
+
+    #[test]
+    fn no_shared_cache_may_keep_an_answer_behind_an_admission() {
+        for cache_control in [&["public, max-age=60"][..], &["s-maxage=5, private"], &[], &["max-age=9"]] {
+            let pairs: Vec<_> = cache_control.iter().map(|value| ("Cache-Control", *value)).collect();
+            let mut answer = response(&pairs);
+            answer.append_header("CDN-Cache-Control", "max-age=60").unwrap();
+            keep_from_shared_caches(&mut answer).unwrap();
+            assert_eq!(answer.headers.get("cache-control").unwrap(), "private, no-cache");
+            assert!(answer.headers.get("cdn-cache-control").is_none());
+        }
+        let mut answer = response(&[("Cache-Control", "private, max-age=60")]);
+        keep_from_shared_caches(&mut answer).unwrap();
+        assert_eq!(answer.headers.get("cache-control").unwrap(), "private, max-age=60");
+    }
+}

@@ -1,0 +1,116 @@
+//! Problem documents (RFC 9457): what a client that is not a browser gets when something stands in its way.
+
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+
+use crate::answer::Answer;
+
+/// One thing that stands in a request's way.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    title: &'static str,
+    detail: String,
+    sale: Option<String>,
+    room: Option<String>,
+    retry_after_s: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    r#type: String,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    code: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sale: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    room: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_s: Option<u64>,
+}
+
+impl Problem {
+    /// A problem with its stable code, a title that is the same for every occurrence, and what this client can do.
+    #[must_use]
+    pub fn new(
+        status: StatusCode,
+        code: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { status, code, title, detail: detail.into(), sale: None, room: None, retry_after_s: None }
+    }
+
+    /// Something failed here that the client cannot mend; what it was is in the log alone.
+    #[must_use]
+    pub fn internal() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "Something went wrong here",
+            "Try again in a moment.",
+        )
+    }
+
+    /// The same problem, naming the sale.
+    #[must_use]
+    pub fn sale(mut self, sale: &str) -> Self {
+        self.sale = Some(sale.to_owned());
+        self
+    }
+
+    /// The same problem, naming the address of the sale's room.
+    #[must_use]
+    pub fn room(mut self, room: String) -> Self {
+        self.room = Some(room);
+        self
+    }
+
+    /// The same problem, saying when to try again, in seconds.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
+    }
+
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// The status code.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The answer that carries the document.
+    #[must_use]
+    pub fn answer(&self) -> Answer {
+        let document = Document {
+            r#type: format!("urn:ropeline:problem:{}", self.code),
+            title: self.title,
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            code: self.code,
+            sale: self.sale.as_deref(),
+            room: self.room.as_deref(),
+            retry_after_s: self.retry_after_s,
+        };
+        let body = serde_json::to_vec(&document).unwrap_or_default();
+        let mut answer = Answer::with_body(self.status, "application/problem+json", body);
+        if let Some(seconds) = self.retry_after_s {
+            answer = answer.header(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            // RFC 9110 §11.6.1: a 401 names a scheme.
+            answer =
+                answer.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Ropeline realm=\"sale\""));
+        }
+        answer
+    }
+}

@@ -1,0 +1,176 @@
+//! One sale as this gateway shows it: the last view of the store, and what is prepared from it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use bytes::Bytes;
+use ropeline_queue::draw::{Permutation, Shuffle};
+use ropeline_queue::{Arrival, DrawState, Position, SaleId, SaleView, TickInput};
+
+use super::probe::Probe;
+use crate::page::{self, Language, RoomInput};
+
+/// One sale as this gateway shows it.
+pub struct LiveSale {
+    /// Its id.
+    pub id: SaleId,
+    showing: ArcSwap<Showing>,
+    places: ArcSwapOption<Places>,
+    probe: Probe,
+}
+
+/// What is shown at one instant: everything an answer needs, with no store in sight.
+pub struct Showing {
+    /// Where the sale stands.
+    pub view: Arc<SaleView>,
+    /// The public document's bytes.
+    pub snapshot: Bytes,
+    /// What the room says.
+    pub input: Arc<RoomInput>,
+    /// The room for everyone, ready to send.
+    pub room: Arc<page::Prepared>,
+    /// When the store said so, on this machine's clock.
+    pub since: Instant,
+}
+
+/// The draw's list of places, computed once: a status call looks its place up.
+struct Places {
+    shuffle: Shuffle,
+    list: Permutation,
+}
+
+/// Prepares what is shown.
+pub(super) struct Renderer {
+    room: Arc<page::Room>,
+    api_prefix: String,
+}
+
+impl Renderer {
+    pub(super) fn new(room: Arc<page::Room>, api_prefix: String) -> Self {
+        Self { room, api_prefix }
+    }
+
+    /// The room is compressed anew only when it says something else than before.
+    fn showing(&self, view: Arc<SaleView>, before: Option<&Showing>) -> Showing {
+        let input = room_input(&view, &self.api_prefix);
+        let (input, room) = match before {
+            Some(before) if *before.input == input => (Arc::clone(&before.input), Arc::clone(&before.room)),
+            _ => {
+                let room = Arc::new(self.room.prepare(&input, Language::default()));
+                (Arc::new(input), room)
+            }
+        };
+        let snapshot = serde_json::to_vec(&view.snapshot()).unwrap_or_default().into();
+        Showing { view, snapshot, input, room, since: Instant::now() }
+    }
+}
+
+impl LiveSale {
+    pub(super) fn new(view: Arc<SaleView>, renderer: &Renderer) -> Self {
+        Self {
+            id: view.definition.id.clone(),
+            probe: Probe::new(&view.definition),
+            showing: ArcSwap::from_pointee(renderer.showing(view, None)),
+            places: ArcSwapOption::empty(),
+        }
+    }
+
+    /// What is shown now.
+    #[must_use]
+    pub fn showing(&self) -> arc_swap::Guard<Arc<Showing>> {
+        self.showing.load()
+    }
+
+    /// Shows a newer view; `true` when the policy follows from what changed.
+    pub(super) fn show(&self, view: Arc<SaleView>, renderer: &Renderer) -> bool {
+        let before = self.showing.load_full();
+        let changed = before.view.epoch != view.epoch || before.view.definition != view.definition;
+        if changed {
+            self.probe.retarget(&view.definition);
+        }
+        self.showing.store(Arc::new(renderer.showing(view, Some(&before))));
+        changed
+    }
+
+    /// The draw whose places are not listed yet. Listing two million takes the better part of a second.
+    pub(super) fn unlisted_draw(&self) -> Option<Shuffle> {
+        let shuffle = shuffle(&self.showing().view)?;
+        let listed = self.places.load().as_ref().is_some_and(|places| places.shuffle == shuffle);
+        (!listed).then_some(shuffle)
+    }
+
+    /// Keeps the list of places of a draw.
+    pub(super) fn list_places(&self, shuffle: Shuffle) {
+        let list = shuffle.places();
+        self.places.store(Some(Arc::new(Places { shuffle, list })));
+    }
+
+    /// Where an arrival stands. Looked up where the draw has been listed, else computed alone.
+    #[must_use]
+    pub fn position(&self, arrival: Arrival) -> Position {
+        let showing = self.showing();
+        if let (Some(places), Some(shuffle)) = (self.places.load().as_ref(), shuffle(&showing.view)) {
+            if places.shuffle == shuffle {
+                return Position { arrival, place: Some(places.list.place(arrival)) };
+            }
+        }
+        showing.view.position(arrival)
+    }
+
+    /// Notes how the shop answered one forwarded request.
+    pub fn observe(&self, ok: bool, latency_ms: u64) {
+        self.probe.observe(ok, latency_ms);
+    }
+
+    /// What the next tick must know of the shop.
+    pub(super) fn tick_input(&self) -> TickInput {
+        TickInput { health_limit: Some(self.probe.limit(self.showing().view.active)) }
+    }
+}
+
+fn shuffle(view: &SaleView) -> Option<Shuffle> {
+    match view.draw.as_ref()?.state {
+        DrawState::Drawn { size, seed } => Some(Shuffle::new(seed, size)),
+        DrawState::NotHeld | DrawState::Collecting | DrawState::Frozen { .. } => None,
+    }
+}
+
+fn room_input(view: &SaleView, api_prefix: &str) -> RoomInput {
+    let definition = &view.definition;
+    RoomInput {
+        sale: definition.id.to_string(),
+        title: if definition.title.is_empty() { definition.id.to_string() } else { definition.title.clone() },
+        api_prefix: api_prefix.to_owned(),
+        entry_url: entry_url(view),
+        phase: phase(view.phase),
+        joins_open_at: definition.joins_open_at.map(|at| at.0),
+        opens_at: definition.opens_at.map(|at| at.0),
+        draw_closes_at: definition.draw.map(|draw| draw.closes_at.0),
+        paused_reason: view.paused_reason.as_ref().map(|reason| page::Reason {
+            text: reason.text.clone(),
+            translations: reason.translations.clone(),
+        }),
+        all_held: view.stock.is_some_and(|stock| stock.available == 0 && !stock.is_gone()),
+    }
+}
+
+/// Where a shopper goes who opened the room by its own address: the sale's entry, else its first route.
+fn entry_url(view: &SaleView) -> String {
+    let definition = &view.definition;
+    let first_route =
+        || definition.protect.routes.first().map(|route| route.trim_start_matches('=').to_owned());
+    definition.entry_url.clone().or_else(first_route).unwrap_or_else(|| "/".to_owned())
+}
+
+fn phase(phase: ropeline_queue::Phase) -> page::Phase {
+    match phase {
+        ropeline_queue::Phase::Scheduled => page::Phase::Scheduled,
+        ropeline_queue::Phase::PreQueue => page::Phase::PreQueue,
+        ropeline_queue::Phase::Drawing => page::Phase::Drawing,
+        ropeline_queue::Phase::Open => page::Phase::Open,
+        ropeline_queue::Phase::Paused => page::Phase::Paused,
+        ropeline_queue::Phase::SoldOut => page::Phase::SoldOut,
+        ropeline_queue::Phase::Closed => page::Phase::Closed,
+    }
+}

@@ -1,0 +1,63 @@
+//! Moves every sale on, several times a second, without anybody asking: leases end, calls lapse, batches are called.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pingora::server::ShutdownWatch;
+use pingora::services::background::BackgroundService;
+use tokio::time::MissedTickBehavior;
+
+use super::Sales;
+
+/// How often the list of sales is read again: others may create sales in a store that is shared.
+const RELIST: Duration = Duration::from_secs(5);
+
+/// The service that ticks.
+pub struct Ticker {
+    sales: Arc<Sales>,
+    every: Duration,
+}
+
+impl Ticker {
+    /// Ticks each sale `every` so often.
+    #[must_use]
+    pub fn new(sales: Arc<Sales>, every: Duration) -> Self {
+        Self { sales, every }
+    }
+
+    async fn tick_all(&self) {
+        for sale in self.sales.all() {
+            if let Err(error) = self.sales.tick(&sale).await {
+                tracing::error!(sale = %sale.id, %error, "the sale cannot be moved on");
+            }
+            if let Some(shuffle) = sale.unlisted_draw() {
+                let listing = Arc::clone(&sale);
+                let listed = tokio::task::spawn_blocking(move || listing.list_places(shuffle)).await;
+                if let Err(error) = listed {
+                    tracing::error!(sale = %sale.id, %error, "the draw's places could not be listed");
+                }
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl BackgroundService for Ticker {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        let mut ticks = tokio::time::interval(self.every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut relist = tokio::time::interval(RELIST);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => self.tick_all().await,
+                _ = relist.tick() => {
+                    if let Err(error) = self.sales.refresh_all().await {
+                        tracing::error!(%error, "the list of sales cannot be read");
+                    }
+                }
+                _ = shutdown.changed() => return,
+            }
+        }
+    }
+}

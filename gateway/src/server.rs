@@ -1,0 +1,190 @@
+//! Puts the parts together and runs them until told to stop.
+
+mod housekeeping;
+mod operator;
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use pingora::apps::HttpServerOptions;
+use pingora::listeners::tls::TlsSettings;
+use pingora::proxy::http_proxy_service;
+use pingora::server::configuration::ServerConf;
+use pingora::server::{RunArgs, Server};
+use pingora::services::background::background_service;
+use ropeline_decision::PathPattern;
+use ropeline_store::{Clock, EmbeddedStore, QueueStore, StoreError, SystemClock};
+
+use crate::client_address::TrustedProxies;
+use crate::config::Config;
+use crate::cookies::CookieStyle;
+use crate::feedback;
+use crate::gateway::Gateway;
+use crate::identity::{Identifier, VisitorCookies};
+use crate::issuer::Issuer;
+use crate::measured::MeasuredStore;
+use crate::metrics::Metrics;
+use crate::operator::Operator;
+use crate::page;
+use crate::phases::Phases;
+use crate::sales::{PolicyRules, Sales, ticker::Ticker};
+use crate::shutdown::{Signals, Stopping};
+use crate::upstream::Upstream;
+use crate::verified::Verified;
+use housekeeping::Housekeeping;
+use operator::{OperatorService, Watch};
+
+/// How long load balancers have to notice that the process is about to stop.
+const NOTICE_SHARE: u32 = 4;
+
+/// Runs the gateway until it is told to stop.
+///
+/// # Errors
+/// When it cannot start: the store cannot be opened, the shop has no address, a listener cannot be had.
+pub fn run(config: Config) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let Parts { gateway, carrier, stopping, operator } = runtime.block_on(assemble(&config))?;
+    drop(runtime);
+
+    let mut server = Server::new_with_opt_and_conf(None, server_conf(&config));
+    server.bootstrap();
+
+    let mut proxy = http_proxy_service(&server.configuration, Phases::new(Arc::clone(&gateway)));
+    let mut options = HttpServerOptions::default();
+    options.h2_idle_timeout = Some(config.limits.keepalive);
+    if let Some(app) = proxy.app_logic_mut() {
+        app.server_options = Some(options);
+    }
+    for address in &config.listen.shop {
+        match &config.listen.tls {
+            None => proxy.add_tcp(&address.to_string()),
+            Some(tls) => {
+                let mut settings = TlsSettings::intermediate(
+                    &tls.certificate.to_string_lossy(),
+                    &tls.private_key.to_string_lossy(),
+                )
+                .map_err(|error| anyhow::anyhow!("listen.tls: {error}"))?;
+                settings.enable_h2();
+                proxy.add_tls_with_settings(&address.to_string(), None, settings);
+            }
+        }
+    }
+    proxy.threads = Some(config.limits.threads.get());
+
+    server.add_service(background_service(
+        "ticker",
+        Ticker::new(Arc::clone(&gateway.sales), config.queue.tick_every),
+    ));
+    server.add_service(background_service("shop reports", carrier));
+    server.add_service(background_service("housekeeping", Housekeeping::new(&gateway, &config)));
+    server.add_service(background_service("operator", operator));
+    server.add_service(proxy);
+
+    tracing::info!(shop = ?config.listen.shop, operator = %config.listen.operator, "ropeline is ready");
+    let notice = config.limits.shutdown_grace / NOTICE_SHARE;
+    server.run(RunArgs { shutdown_signal: Box::new(Signals::new(stopping, notice)) });
+    Ok(())
+}
+
+struct Parts {
+    gateway: Arc<Gateway>,
+    carrier: feedback::Carrier,
+    stopping: Stopping,
+    operator: OperatorService,
+}
+
+async fn assemble(config: &Config) -> anyhow::Result<Parts> {
+    let metrics = Arc::new(Metrics::new()?);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let store = EmbeddedStore::open(&config.store, Arc::clone(&clock))?;
+    let store: Arc<dyn QueueStore> = Arc::new(MeasuredStore::new(Arc::new(store), Arc::clone(&metrics)));
+    create_sales(store.as_ref(), config).await?;
+
+    let room = Arc::new(page::Room::new()?);
+    let rules = PolicyRules {
+        issuer: config.queue.issuer.clone(),
+        leeway: config.queue.leeway,
+        api_prefix: config.queue.api_prefix.clone(),
+        api_pattern: PathPattern::parse(&config.queue.api_prefix)?,
+        secure_cookies: config.listen.secure_cookies(),
+    };
+    let sales = Arc::new(Sales::load(Arc::clone(&store), Arc::clone(&room), rules).await?);
+    let upstream = Upstream::resolve(&config.upstream.address.to_string())
+        .await
+        .context("upstream.address: name a shop that can be resolved")?;
+
+    let cookies = CookieStyle { secure: config.listen.secure_cookies() };
+    let accounts = match &config.visitor.account {
+        Some(account) => {
+            Some((account.source.clone(), housekeeping::accounts(account, config.queue.leeway).await?))
+        }
+        None => None,
+    };
+    let visitor_cookies = VisitorCookies::new(config.visitor.cookie_secrets.clone());
+    let (sink, carrier) = feedback::channel(Arc::clone(&store));
+    let stopping = Stopping::default();
+    let gateway = Arc::new(Gateway {
+        store: Arc::clone(&store),
+        sales: Arc::clone(&sales),
+        verified: Verified::new(config.keys.admission.set().clone(), config.keys.ticket.set().clone()),
+        jwks: config.keys.published()?.to_jwks().into(),
+        issuer: Issuer::new(config.queue.issuer.clone(), Arc::clone(&config.keys)),
+        identifier: Arc::new(Identifier::new(visitor_cookies, cookies, accounts)),
+        room,
+        cookies,
+        trusted: TrustedProxies::new(config.listen.trusted_proxies.clone()),
+        upstream: Arc::new(upstream),
+        upstream_settings: config.upstream.clone(),
+        queue: config.queue.clone(),
+        limits: config.limits.clone(),
+        metrics: Arc::clone(&metrics),
+        feedback: sink,
+        clock,
+    });
+    let operator = Operator {
+        store,
+        metrics,
+        gateway: Arc::new(Watch { sales, stopping: stopping.clone() }),
+        access: Arc::new(config.operator.clone()),
+    };
+    let operator = OperatorService::bind(config.listen.operator, operator)?;
+    Ok(Parts { gateway, carrier, stopping, operator })
+}
+
+/// Creates the configured sales that the store does not have. Those it has stay as they are: what an operator changed
+/// in a running sale is not undone by a restart.
+async fn create_sales(store: &dyn QueueStore, config: &Config) -> anyhow::Result<()> {
+    for definition in &config.sales {
+        let mut secret = [0u8; 32];
+        getrandom::fill(&mut secret).context("no random bytes for the draw")?;
+        match store.create(definition.clone(), secret).await {
+            Ok(()) => tracing::info!(sale = %definition.id, "created"),
+            Err(StoreError::SaleExists(id)) => {
+                if *store.view(&id).await?.definition != *definition {
+                    tracing::warn!(
+                        sale = %id,
+                        "the store has another definition than the file; the store's holds. \
+                         `ropeline sale apply` takes the file's"
+                    );
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn server_conf(config: &Config) -> ServerConf {
+    let seconds = |duration: std::time::Duration| duration.as_secs().max(1);
+    ServerConf {
+        threads: config.limits.threads.get(),
+        grace_period_seconds: Some(seconds(config.limits.shutdown_grace)),
+        graceful_shutdown_timeout_seconds: Some(seconds(config.limits.shutdown_grace)),
+        // Each request is tried once on a fresh connection; only a pooled one that had died may be tried again.
+        max_retries: 2,
+        // No hot upgrade by socket: its default path is in a folder that anybody can write to.
+        upgrade_sock: config.store.with_extension("upgrade.sock").to_string_lossy().into_owned(),
+        pid_file: config.store.with_extension("pid").to_string_lossy().into_owned(),
+        ..ServerConf::default()
+    }
+}

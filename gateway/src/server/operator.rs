@@ -1,0 +1,81 @@
+//! The operator listener as a service beside the proxy.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use async_trait::async_trait;
+use pingora::server::ShutdownWatch;
+use pingora::services::background::BackgroundService;
+use ropeline_queue::SaleId;
+
+use crate::operator::{self, Operator};
+use crate::sales::Sales;
+use crate::shutdown::Stopping;
+
+/// Longest time that what is shown may be old before the gateway is called not ready.
+const STALE: Duration = Duration::from_secs(10);
+
+/// Runs the operator listener.
+pub(super) struct OperatorService {
+    operator: Operator,
+    listener: Mutex<Option<std::net::TcpListener>>,
+}
+
+impl OperatorService {
+    /// Takes the address now, so that a taken one stops the start and not the first call.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub(super) fn bind(address: SocketAddr, operator: Operator) -> anyhow::Result<Self> {
+        let listener = std::net::TcpListener::bind(address)
+            .with_context(|| format!("listen.operator: cannot listen on {address}"))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { operator, listener: Mutex::new(Some(listener)) })
+    }
+}
+
+#[async_trait]
+impl BackgroundService for OperatorService {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(listener) = listener else { return };
+        let stopped = async move {
+            // A closed channel means the same: the process is ending.
+            let _ = shutdown.changed().await;
+        };
+        let served = match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => operator::serve(listener, self.operator.clone(), stopped).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = served {
+            tracing::error!(%error, "the operator listener has failed");
+        }
+    }
+}
+
+/// What the operator listener needs of the gateway.
+pub(super) struct Watch {
+    pub(super) sales: Arc<Sales>,
+    pub(super) stopping: Stopping,
+}
+
+#[async_trait]
+impl operator::Gateway for Watch {
+    async fn refresh(&self, sale: &SaleId) {
+        if let Err(error) = self.sales.refresh(sale).await {
+            tracing::warn!(%sale, %error, "shoppers see the change with the next tick");
+        }
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        if self.stopping.is_set() {
+            return Err("stopping".to_owned());
+        }
+        match self.sales.all().iter().find(|sale| sale.showing().since.elapsed() > STALE) {
+            Some(sale) => Err(format!("sale {}: not heard of from the store for 10 s", sale.id)),
+            None => Ok(()),
+        }
+    }
+}

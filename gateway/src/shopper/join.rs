@@ -1,0 +1,89 @@
+//! `POST /join`: a visitor takes a ticket, the same one from every tab and device.
+
+use http::{HeaderValue, StatusCode};
+use pingora::http::RequestHeader;
+use ropeline_decision::cookie;
+use ropeline_queue::{JoinRefusal, VisitorKey};
+use ropeline_store::Join;
+use serde::Serialize;
+
+use super::standing::{self, StandingDocument};
+use super::{Call, fields, find, unavailable, unidentified};
+use crate::answer::Answer;
+use crate::gateway::Gateway;
+use crate::issuer::TICKET_LIFE_S;
+use crate::problem::Problem;
+use crate::sales::LiveSale;
+
+#[derive(Serialize)]
+struct Document {
+    ticket: String,
+    /// For apps without a cookie jar: what to send as `Ropeline-Visitor` from now on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    visitor: Option<String>,
+    #[serde(flatten)]
+    standing: StandingDocument,
+}
+
+pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call) -> Result<Answer, Problem> {
+    let sale = find(gateway, &call.sale)?;
+    let fields = fields(head);
+    let visitor = gateway.identifier.known_or_new(&fields).map_err(|error| unidentified(&sale, &error))?;
+
+    let join = Join { visitor: VisitorKey::derive(&sale.id, &visitor.subject), again: call.again };
+    let joined = gateway
+        .store
+        .join(&sale.id, vec![join])
+        .await
+        .map_err(|error| unavailable(&sale, &error))?
+        .pop()
+        .unwrap_or(Err(JoinRefusal::Full));
+    let joined = match joined {
+        Ok(joined) => joined,
+        // A form's sender goes back to the room, which says the same in words.
+        Err(_) if call.return_to.is_some() => {
+            return Ok(Answer::see_other(call.return_to.as_deref().unwrap_or("/")));
+        }
+        Err(refusal) => return Err(refused(gateway, &sale, refusal)),
+    };
+    let ticket = gateway.issuer.ticket(&sale.id, &visitor.subject, &joined).map_err(|error| {
+        tracing::error!(sale = %sale.id, %error, "a ticket cannot be signed");
+        Problem::internal()
+    })?;
+
+    let name = cookie::ticket(sale.id.as_str(), gateway.cookies.secure);
+    let ticket_cookie = gateway.cookies.set(&name, &ticket, TICKET_LIFE_S);
+    let answer = match &call.return_to {
+        Some(path) => Answer::see_other(path),
+        None => {
+            let stands = standing::of(gateway, &sale, joined.arrival);
+            let standing = stands.document(&sale.showing().view, false);
+            Answer::json(StatusCode::OK, &Document { ticket, visitor: visitor.credential, standing })
+        }
+    };
+    Ok(with_cookies(answer, [visitor.new_cookie, ticket_cookie]))
+}
+
+fn with_cookies(answer: Answer, cookies: impl IntoIterator<Item = Option<HeaderValue>>) -> Answer {
+    cookies.into_iter().flatten().fold(answer, Answer::cookie)
+}
+
+fn refused(gateway: &Gateway, sale: &LiveSale, refusal: JoinRefusal) -> Problem {
+    let (code, title, detail) = match refusal {
+        JoinRefusal::NotYetOpen => {
+            ("not_yet_open", "Joining has not opened yet", "Join when it opens; the snapshot says when.")
+        }
+        JoinRefusal::Closed => ("closed", "The sale is over", "There is nothing to wait for."),
+        JoinRefusal::SoldOut => ("sold_out", "Everything is sold", "There is nothing to wait for."),
+        JoinRefusal::Full => ("queue_full", "The queue is full", "Nobody else can join this sale."),
+    };
+    let problem = Problem::new(StatusCode::CONFLICT, code, title, detail).sale(sale.id.as_str());
+    let view = &sale.showing().view;
+    match (refusal, view.definition.joins_open_at) {
+        (JoinRefusal::NotYetOpen, Some(at)) => {
+            problem.retry_after(at.since(gateway.clock.now()).div_ceil(1_000).max(1))
+        }
+        (JoinRefusal::NotYetOpen, None) => problem.retry_after(10),
+        _ => problem,
+    }
+}

@@ -1,0 +1,214 @@
+//! The shopper's side of the queue: its own calls, and what stands in for a protected path.
+
+mod body;
+mod claim;
+mod documents;
+mod join;
+mod leave;
+mod page_headers;
+mod prepared;
+mod room;
+mod standing;
+mod status;
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Method, StatusCode, header};
+use pingora::http::RequestHeader;
+use pingora::proxy::Session;
+use ropeline_decision::{cookie, header as ours, presented};
+use ropeline_store::StoreError;
+use ropeline_token::{Expect, Refusal, TicketClaims};
+
+use crate::answer::Answer;
+use crate::gateway::Gateway;
+use crate::identity::{Field, Unidentified, Visitor};
+use crate::phases::request::{JWKS_PATH, fields};
+use crate::problem::Problem;
+use crate::sales::LiveSale;
+
+pub use body::{Call, parse_call, same_site_path};
+pub use room::{in_place as room_in_place, must_wait};
+
+/// Answers one of the queue's own calls. `path` is in its one spelling and without a query.
+pub async fn answer(gateway: &Gateway, session: &mut Session, path: &str) -> Answer {
+    match route(gateway, session, path).await {
+        Ok(answer) => answer,
+        Err(problem) => problem.answer(),
+    }
+}
+
+async fn route(gateway: &Gateway, session: &mut Session, path: &str) -> Result<Answer, Problem> {
+    if path == JWKS_PATH {
+        reading(session.req_header())?;
+        return Ok(documents::jwks(gateway));
+    }
+    let rest = path.strip_prefix(gateway.queue.api_prefix.as_str()).unwrap_or(path);
+    let segments: Vec<&str> = rest.split('/').skip(1).collect();
+    match segments.as_slice() {
+        ["join"] => {
+            posting(session.req_header())?;
+            let call = body::read_call(session, &gateway.queue.api_prefix).await?;
+            join::answer(gateway, session.req_header(), &call).await
+        }
+        ["claim"] => {
+            posting(session.req_header())?;
+            let call = body::read_call(session, &gateway.queue.api_prefix).await?;
+            claim::answer(gateway, session.req_header(), &call).await
+        }
+        ["leave"] => {
+            posting(session.req_header())?;
+            let call = body::read_call(session, &gateway.queue.api_prefix).await?;
+            leave::answer(gateway, session.req_header(), &call).await
+        }
+        ["status"] => {
+            reading(session.req_header())?;
+            status::answer(gateway, session.req_header())
+        }
+        ["sales", sale, "snapshot"] => {
+            reading(session.req_header())?;
+            let sale = find(gateway, sale)?;
+            Ok(documents::snapshot(&sale))
+        }
+        ["sales", sale, "room"] => {
+            reading(session.req_header())?;
+            let sale = find(gateway, sale)?;
+            Ok(room::for_everyone(&sale, session.req_header()))
+        }
+        ["sales", sale, "draw"] => {
+            reading(session.req_header())?;
+            let sale = find(gateway, sale)?;
+            documents::draw(gateway, &sale)
+        }
+        ["assets", name] => {
+            reading(session.req_header())?;
+            documents::asset(gateway, name, session.req_header())
+        }
+        _ => Err(Problem::new(
+            StatusCode::NOT_FOUND,
+            "call_unknown",
+            "There is no such call",
+            "See the calls in the documentation.",
+        )),
+    }
+}
+
+fn reading(head: &RequestHeader) -> Result<(), Problem> {
+    if matches!(head.method, Method::GET | Method::HEAD) { Ok(()) } else { Err(method_refused("GET")) }
+}
+
+/// Only POST, and only from a page of this very host: a cookie must not be used by somebody else's page.
+fn posting(head: &RequestHeader) -> Result<(), Problem> {
+    if head.method != Method::POST {
+        return Err(method_refused("POST"));
+    }
+    let foreign = || {
+        Problem::new(
+            StatusCode::FORBIDDEN,
+            "origin_foreign",
+            "The call comes from another site's page",
+            "Call from a page of this host.",
+        )
+    };
+    if head.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
+        return Err(foreign());
+    }
+    let Some(origin) = head.headers.get(header::ORIGIN) else { return Ok(()) };
+    let host = head.headers.get(header::HOST).map(HeaderValue::as_bytes);
+    let host = host.or_else(|| head.uri.authority().map(|authority| authority.as_str().as_bytes()));
+    let origin_host = origin.as_bytes().splitn(3, |byte| *byte == b'/').nth(2);
+    if origin_host.is_some() && origin_host == host { Ok(()) } else { Err(foreign()) }
+}
+
+fn method_refused(allowed: &str) -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_refused",
+        "The call takes another method",
+        format!("Use {allowed}."),
+    )
+}
+
+fn find(gateway: &Gateway, sale: &str) -> Result<Arc<LiveSale>, Problem> {
+    gateway.sales.get(sale).ok_or_else(|| {
+        Problem::new(
+            StatusCode::NOT_FOUND,
+            "sale_unknown",
+            "There is no such sale",
+            "Name the sale as its room does.",
+        )
+    })
+}
+
+/// The queue cannot be asked now. The shopper is told no more; the operator reads the log.
+fn unavailable(sale: &LiveSale, error: &StoreError) -> Problem {
+    tracing::error!(sale = %sale.id, %error, "a shopper's call could not be carried out");
+    Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "queue_unavailable",
+        "The queue cannot be reached for the moment",
+        "Your place is safe. Try again in a moment.",
+    )
+    .sale(sale.id.as_str())
+    .retry_after(2)
+}
+
+fn unidentified(sale: &LiveSale, error: &Unidentified) -> Problem {
+    let (status, code, title, detail) = match error {
+        Unidentified::Nobody => (
+            StatusCode::UNAUTHORIZED,
+            "visitor_unknown",
+            "The visitor is not known",
+            "Sign in to the shop, then join.",
+        ),
+        Unidentified::Ambiguous => (
+            StatusCode::BAD_REQUEST,
+            "visitor_ambiguous",
+            "The visitor is named twice",
+            "Send one cookie or header of each name.",
+        ),
+        Unidentified::Account(_) => (
+            StatusCode::UNAUTHORIZED,
+            "account_refused",
+            "The account is not valid",
+            "Sign in to the shop again.",
+        ),
+        Unidentified::Issue(_) => {
+            tracing::error!(%error, "no visitor can be made");
+            return Problem::internal().sale(sale.id.as_str());
+        }
+    };
+    Problem::new(status, code, title, detail).sale(sale.id.as_str())
+}
+
+/// A verified ticket, the visitor that holds it, and where it stands.
+struct Held {
+    visitor: Visitor,
+    ticket: TicketClaims,
+}
+
+/// The ticket a request presents for a sale: ours, of this epoch, and in the hands of its visitor.
+fn held(gateway: &Gateway, sale: &LiveSale, fields: &[Field<'_>]) -> Result<Held, Refusal> {
+    let name = cookie::ticket(sale.id.as_str(), gateway.cookies.secure);
+    let token = presented(fields, ours::TICKET, &name)?.ok_or(Refusal::Missing)?;
+    let authentic = gateway.verified.ticket(token)?;
+    let expect = Expect {
+        issuer: gateway.issuer.name(),
+        audience: sale.id.as_str(),
+        min_epoch: sale.showing().view.epoch.0,
+        leeway: gateway.queue.leeway,
+    };
+    let ticket = authentic.accept(&expect, gateway.now_s())?;
+    // A ticket of somebody else on this device (another account signed in before) is no ticket of this visitor.
+    let visitor = gateway.identifier.known(fields).map_err(|_| Refusal::Missing)?;
+    if visitor.subject != ticket.claims.sub {
+        return Err(Refusal::Missing);
+    }
+    Ok(Held { visitor, ticket: ticket.clone() })
+}
+
+fn no_ticket(sale: &LiveSale, refusal: Refusal) -> Problem {
+    let code = if refusal == Refusal::Missing { "ticket_missing" } else { refusal.code() };
+    Problem::new(StatusCode::UNAUTHORIZED, code, "There is no valid ticket", "Join the queue first.")
+        .sale(sale.id.as_str())
+}

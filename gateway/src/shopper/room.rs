@@ -1,0 +1,108 @@
+//! The room: at its own address for caches, and in place of a protected path.
+
+use http::{HeaderValue, StatusCode, header};
+use pingora::http::RequestHeader;
+use ropeline_decision::{cookie, header as ours, presented};
+use ropeline_queue::Arrival;
+use ropeline_token::Refusal;
+
+use super::claim::{self, Admitted};
+use super::page_headers::guarded;
+use super::{fields, find, held, prepared, same_site_path, standing};
+use crate::answer::{Answer, Caching};
+use crate::gateway::Gateway;
+use crate::identity::Field;
+use crate::page::{self, Language};
+use crate::problem::Problem;
+use crate::sales::LiveSale;
+
+/// A second: what it says, sold out above all, must reach everybody at once.
+const ROOM_S: u32 = 1;
+
+/// `GET /sales/{sale}/room`: the same bytes for everyone.
+pub(super) fn for_everyone(sale: &LiveSale, head: &RequestHeader) -> Answer {
+    guarded(prepared::answer(&sale.showing().room, &head.headers, Caching::PublicFor(ROOM_S)))
+}
+
+/// The room in place of a protected page.
+///
+/// Whoever holds a ticket sees its standing without any script; whoever has been called is let in at once, by the very
+/// request that asked.
+pub async fn in_place(gateway: &Gateway, head: &RequestHeader, sale: &str, status: u16) -> Answer {
+    let sale = match find(gateway, sale) {
+        Ok(sale) => sale,
+        Err(problem) => return problem.answer(),
+    };
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    let fields = fields(head);
+    let target = std::str::from_utf8(head.raw_path()).ok().and_then(same_site_path).unwrap_or("/");
+
+    let Ok(held) = held(gateway, &sale, &fields) else {
+        let answer = guarded(prepared::in_place(&sale.showing().room, &head.headers, status));
+        // The visitor cookie comes with the page, so that a form sent without a script has one.
+        return match gateway.identifier.known_or_new(&fields).ok().and_then(|visitor| visitor.new_cookie) {
+            Some(cookie) => retry_after(gateway, answer.cookie(cookie), status, &sale),
+            None => retry_after(gateway, answer, status, &sale),
+        };
+    };
+    let stands = standing::of(gateway, &sale, Arrival(held.ticket.claims.arrival));
+    let mut shown = stands.for_room(&sale.showing().view);
+    if stands.may_claim() && head.method != http::Method::HEAD {
+        match claim::admit(gateway, &sale, &held).await {
+            // A browser that already sent this very token was not let in by it: sending it round again would never end.
+            Ok(Admitted { cookie: Some(cookie), token, .. }) if !carries(gateway, &sale, &fields, &token) => {
+                return Answer::see_other(target).cookie(cookie);
+            }
+            Ok(_) => shown = page::Standing::Admitted,
+            Err(problem) => shown = refused_standing(problem.code(), shown),
+        }
+    }
+    let html = gateway.room.personal(&sale.showing().input, &shown, target, Language::default());
+    let answer = guarded(Answer::with_body(status, page::CONTENT_TYPE, html));
+    retry_after(gateway, answer, status, &sale)
+}
+
+/// Whether the request carries this admission token, or several cookies that may hide it.
+fn carries(gateway: &Gateway, sale: &LiveSale, fields: &[Field<'_>], token: &str) -> bool {
+    let name = cookie::admission(sale.id.as_str(), gateway.cookies.secure);
+    presented(fields, ours::ADMISSION, &name).map_or(true, |carried| carried == Some(token))
+}
+
+/// What a refused claim says more than the view could know.
+fn refused_standing(code: &str, shown: page::Standing) -> page::Standing {
+    match code {
+        "lapsed" | "ended" => page::Standing::Lapsed,
+        "left" | "ticket_unknown" => page::Standing::Left,
+        "recall_pending" => page::Standing::Recall,
+        _ => shown,
+    }
+}
+
+fn retry_after(gateway: &Gateway, answer: Answer, status: StatusCode, sale: &LiveSale) -> Answer {
+    if status.is_success() {
+        return answer;
+    }
+    let seconds = standing::outside_poll_ms(gateway, sale).div_ceil(1_000).max(1);
+    answer.header(header::RETRY_AFTER, HeaderValue::from(seconds))
+}
+
+/// What a request that is no navigation gets instead of a protected path.
+#[must_use]
+pub fn must_wait(gateway: &Gateway, sale: &str, status: u16, refusal: Refusal) -> Answer {
+    let sale = match find(gateway, sale) {
+        Ok(sale) => sale,
+        Err(problem) => return problem.answer(),
+    };
+    let room = format!("{}/sales/{}/room", gateway.queue.api_prefix, sale.id);
+    let code = if refusal == Refusal::Missing { "admission_missing" } else { refusal.code() };
+    Problem::new(
+        StatusCode::from_u16(status).unwrap_or(StatusCode::UNAUTHORIZED),
+        code,
+        "This part of the shop needs an admission",
+        "Join the queue, claim when called, and send the admission token.",
+    )
+    .sale(sale.id.as_str())
+    .room(room)
+    .retry_after(standing::outside_poll_ms(gateway, &sale).div_ceil(1_000).max(1))
+    .answer()
+}
