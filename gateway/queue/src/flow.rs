@@ -11,9 +11,9 @@
 //! estimate never leaps.
 
 use std::collections::VecDeque;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::types::UnixMillis;
 
@@ -33,12 +33,37 @@ const SHORTEST_MS: u64 = 5_000;
 const PATIENCE_MS: u64 = 30_000;
 
 /// Places called a minute: the middle half of what the measurements allow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rate {
-    /// The 25th percentile, rounded down; never 0.
-    pub low: u64,
-    /// The 75th percentile, rounded up.
-    pub high: u64,
+    /// The 25th percentile.
+    pub low: PerMinute,
+    /// The 75th percentile.
+    pub high: PerMinute,
+}
+
+/// A number of places a minute, in thousandths: sales that let in one visitor at a time are slower than one.
+/// Serialised as a decimal number a minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PerMinute(NonZeroU64);
+
+impl PerMinute {
+    /// Thousandths of a place a minute.
+    #[must_use]
+    pub const fn thousandths(self) -> u64 {
+        self.0.get()
+    }
+
+    /// Places a minute.
+    #[must_use]
+    pub const fn as_f64(self) -> f64 {
+        self.0.get() as f64 / 1_000.0
+    }
+}
+
+impl Serialize for PerMinute {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.as_f64())
+    }
 }
 
 /// How long a ticket will still wait: the middle half of what the measurements allow.
@@ -55,8 +80,8 @@ impl EtaRange {
     #[must_use]
     pub fn new(ahead: u64, rate: Rate, cadence_ms: u64) -> Self {
         Self {
-            low_s: ahead.saturating_mul(60) / rate.high.max(1),
-            high_s: (ahead.saturating_add(1).saturating_mul(60).div_ceil(rate.low.max(1)))
+            low_s: ahead.saturating_mul(60_000) / rate.high.0,
+            high_s: (ahead.saturating_add(1).saturating_mul(60_000).div_ceil(rate.low.thousandths()))
                 .saturating_add(cadence_ms.div_ceil(1_000)),
         }
     }
@@ -151,13 +176,15 @@ impl Flow {
         }
     }
 
-    /// The flow in places a minute; unknown while it cannot honestly be told, or is below one a minute.
+    /// The flow in places a minute; unknown while it cannot honestly be told.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         let silent = self.interrupted || self.silence_ms > self.patience_ms();
         let band = self.shown.filter(|_| !silent && !self.stopped && !self.vague)?;
-        let low = band.low / 1_000;
-        (low > 0).then(|| Rate { low, high: band.high.div_ceil(1_000) })
+        Some(Rate {
+            low: PerMinute(NonZeroU64::new(band.low)?),
+            high: PerMinute(NonZeroU64::new(band.high)?),
+        })
     }
 
     fn wait(&mut self, elapsed: u64) {
