@@ -13,7 +13,7 @@ use std::fmt;
 
 use ropeline_queue::{DefinitionErrors, DrawDefinition, Pace, RawDefinition, SaleDefinition, UnixMillis};
 
-pub use report::Report;
+pub(crate) use report::Report;
 
 /// Simulated time moves in such steps; each gateway would tick about as often.
 const STEP_MS: u64 = 250;
@@ -30,11 +30,11 @@ const LAST_MS: u64 = 4 * 3_600_000;
 
 /// What is simulated.
 #[derive(Debug, Clone, Copy)]
-pub struct Scenario {
+pub(crate) struct Scenario {
     /// How many come; everything else is scaled to it.
-    pub visitors: u32,
+    pub(crate) visitors: u32,
     /// Decides everything that is left to chance.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 impl Scenario {
@@ -68,7 +68,7 @@ impl Scenario {
 
 /// What the queue must never do, and did.
 #[derive(Debug)]
-pub struct Violation(String);
+pub(crate) struct Violation(String);
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,6 +82,6 @@ fn must(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Violation
 }
 
 /// Plays the sale from the first join to the last unit and beyond.
-pub fn run(scenario: Scenario) -> Result<Report, Violation> {
+pub(crate) fn run(scenario: Scenario) -> Result<Report, Violation> {
     world::World::new(scenario)?.play()
 }

@@ -18,13 +18,13 @@ pub(super) struct EtaSample {
 
 /// What the state takes.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// Visitors in the map.
-    pub visitors: usize,
+    pub(crate) visitors: usize,
     /// Bytes of the map.
-    pub map_bytes: usize,
+    pub(crate) map_bytes: usize,
     /// Bytes of the core as a store writes it.
-    pub core_bytes: usize,
+    pub(crate) core_bytes: usize,
 }
 
 impl Memory {
@@ -40,15 +40,15 @@ impl Memory {
 
 /// A tenth of the foretold waits, by length.
 #[derive(Debug, Clone, Copy)]
-pub struct Decile {
+pub(crate) struct Decile {
     /// Median of what was foretold, in seconds: low and high end.
-    pub foretold_s: (u64, u64),
+    pub(crate) foretold_s: (u64, u64),
     /// Median of what came, in seconds.
-    pub actual_s: u64,
+    pub(crate) actual_s: u64,
     /// Median difference between the middle of the range and what came, in percent of what came.
-    pub error_percent: u64,
+    pub(crate) error_percent: u64,
     /// How many came inside the range, in percent.
-    pub inside_percent: u64,
+    pub(crate) inside_percent: u64,
 }
 
 pub(super) struct Facts<'a> {
@@ -69,27 +69,27 @@ pub(super) struct Facts<'a> {
 
 /// The figures of one run that broke nothing.
 #[derive(Debug)]
-pub struct Report {
+pub(crate) struct Report {
     /// Numbers given.
-    pub arrivals: u64,
+    pub(crate) arrivals: u64,
     /// Numbers drawn.
-    pub drawn: usize,
+    pub(crate) drawn: usize,
     /// Rank correlation of arrival and place within the draw.
-    pub correlation: f64,
+    pub(crate) correlation: f64,
     /// The same is beyond chance from here on.
-    pub chance: f64,
+    pub(crate) chance: f64,
     /// Called places past the draw.
-    pub late_called: u64,
+    pub(crate) late_called: u64,
     /// Waits foretold that came true or did not.
-    pub foretold: usize,
+    pub(crate) foretold: usize,
     /// Waits that were unknown when asked for, in percent.
-    pub unknown_percent: u64,
+    pub(crate) unknown_percent: u64,
     /// Their quality.
-    pub deciles: Vec<Decile>,
+    pub(crate) deciles: Vec<Decile>,
     /// The state when the draw was made, and at the end.
-    pub memory: [Memory; 2],
+    pub(crate) memory: [Memory; 2],
     /// Everything else, in words.
-    pub summary: String,
+    pub(crate) summary: String,
 }
 
 pub(super) fn eta(view: &SaleView, place: Place) -> Option<EtaRange> {
@@ -105,7 +105,7 @@ pub(super) fn eta_of(view: &SaleView, ahead: u64) -> Option<EtaRange> {
     eta(view, Place(view.serving.0 + ahead))
 }
 
-pub(super) fn write(facts: Facts<'_>) -> Result<Report, Violation> {
+pub(super) fn write(facts: &Facts<'_>) -> Result<Report, Violation> {
     let drawn = facts.places.as_slice().len();
     let correlation = spearman(facts.places);
     // Five standard deviations of a random permutation's.
@@ -117,7 +117,7 @@ pub(super) fn write(facts: Facts<'_>) -> Result<Report, Violation> {
         let place = facts.places.place(Arrival(arrival));
         must(place.0 == arrival, || format!("late arrival {arrival} got place {place}"))?;
     }
-    let deciles = deciles(&facts);
+    let deciles = deciles(facts);
     let totals = facts.view.totals;
     let asked = facts.samples.len() as u64 + facts.unknown;
     Ok(Report {
@@ -126,7 +126,7 @@ pub(super) fn write(facts: Facts<'_>) -> Result<Report, Violation> {
         correlation,
         chance,
         late_called: late.len() as u64,
-        foretold: facts.samples.iter().filter(|sample| actual_s(&facts, sample).is_some()).count(),
+        foretold: facts.samples.iter().filter(|sample| actual_s(facts, sample).is_some()).count(),
         unknown_percent: facts.unknown * 100 / asked.max(1),
         deciles,
         memory: [facts.at_draw, facts.at_end],

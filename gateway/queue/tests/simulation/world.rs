@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use ropeline_queue::draw::Permutation;
-use ropeline_queue::draw::Shuffle;
+use ropeline_queue::draw::{Permutation, Shuffle};
 use ropeline_queue::flow::EtaRange;
 use ropeline_queue::{
     AdmissionRecord, Arrival, ClaimRefusal, Command, Core, JoinOptions, JoinRecord, JoinRefusal, LeaseEvent,
@@ -449,7 +448,7 @@ impl World {
         }
         let eta = |place: Place| report::eta(view, place);
         if let (Some(before), Some(now)) = (self.last_eta, report::eta_of(view, 100_000)) {
-            let leapt = now.high_s * 3 > before.high_s * 4 + 30 || before.low_s * 3 > now.low_s * 4 + 30;
+            let leapt = now.high_s * 3 > before.high_s * 4 + 6 || before.low_s * 3 > now.low_s * 4 + 6;
             must(!leapt, || format!("the ETA leapt from {before:?} to {now:?}"))?;
         }
         self.last_eta = report::eta_of(view, 100_000).or(self.last_eta);
@@ -506,7 +505,7 @@ impl World {
             must(held == expected, || format!("visitor {visitor} holds {held:?}, should hold {expected:?}"))?;
         }
         let places = self.places.take().ok_or_else(|| Violation("no draw was made".to_owned()))?;
-        report::write(report::Facts {
+        report::write(&report::Facts {
             view: &view,
             places: &places,
             called_ms: &self.called_ms,
