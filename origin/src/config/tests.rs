@@ -1,1 +1,150 @@
+use super::*;
 
+const GOOD: &str = r#"
+listen = "127.0.0.1:8081"
+database = "origin.db"
+public_url = "https://shop.example"
+
+[admission]
+jwks_url = "http://127.0.0.1:8080/.well-known/jwks.json"
+issuer = "https://shop.example"
+audience = "sneaker"
+
+[payments]
+webhook_secret = "whsec_0123456789abcdef"
+
+[[products]]
+id = "sneaker"
+name = "Night Runner"
+price_minor = 18900
+currency = "EUR"
+total = 250
+"#;
+
+fn faults(text: &str) -> Vec<String> {
+    let error = RawConfig::from_toml(text).and_then(RawConfig::check).unwrap_err();
+    error.0.into_iter().map(|fault| fault.field).collect()
+}
+
+#[test]
+fn a_good_file_is_taken_with_its_defaults() {
+    let config = RawConfig::from_toml(GOOD).unwrap().check().unwrap();
+    assert_eq!(config.hold, Duration::from_secs(300));
+    assert_eq!(config.public_authority, "shop.example");
+    assert_eq!(config.products[0].product.max_quantity, 1);
+    assert_eq!(config.terms.leeway, Leeway::default());
+}
+
+#[test]
+fn everything_wrong_is_said_at_once() {
+    let text = r#"
+listen = "nowhere"
+database = "/"
+public_url = "shop.example/path"
+hold_seconds = 0
+
+[admission]
+issuer = ""
+audience = ""
+leeway_seconds = 61
+refresh_seconds = 0
+
+[payments]
+webhook_secret = "short"
+reconcile_seconds = 0
+test_delay_ms = 3600001
+
+[[products]]
+id = "Not Good"
+name = ""
+price_minor = -1
+currency = "eur"
+total = -1
+max_quantity = 0
+
+[[products]]
+id = "twice"
+name = "a"
+price_minor = 1
+currency = "EUR"
+total = 1
+
+[[products]]
+id = "twice"
+name = "a"
+price_minor = 1
+currency = "EUR"
+total = 1
+"#;
+    assert_eq!(
+        faults(text),
+        [
+            "listen",
+            "database",
+            "public_url",
+            "hold_seconds",
+            "admission",
+            "admission.refresh_seconds",
+            "admission.issuer",
+            "admission.audience",
+            "admission.leeway_seconds",
+            "payments.webhook_secret",
+            "payments.reconcile_seconds",
+            "payments.test_delay_ms",
+            "products[0].id",
+            "products[0].name",
+            "products[0].price_minor",
+            "products[0].currency",
+            "products[0].total",
+            "products[0].max_quantity",
+            "products[2].id",
+        ]
+    );
+}
+
+#[test]
+fn key_sources_are_one_and_reachable() {
+    let url = "jwks_url = \"http://127.0.0.1:8080/.well-known/jwks.json\"";
+    assert_eq!(faults(&GOOD.replace(url, &format!("{url}\njwks_file = \"keys.json\""))), ["admission"]);
+    assert_eq!(
+        faults(&GOOD.replace(url, "jwks_url = \"https://shop.example/jwks\"")),
+        ["admission.jwks_url"]
+    );
+    assert_eq!(faults(&GOOD.replace(url, "jwks_url = \"/jwks\"")), ["admission.jwks_url"]);
+}
+
+#[test]
+fn public_urls_name_a_host_and_nothing_else() {
+    for bad in
+        ["shop.example", "https://", "https://a@shop.example", "https://shop.example/x", "ftp://shop.example"]
+    {
+        assert_eq!(
+            faults(
+                &GOOD
+                    .replace("\"https://shop.example\"\n\n[admission]", &format!("\"{bad}\"\n\n[admission]"))
+            ),
+            ["public_url"],
+            "{bad}"
+        );
+    }
+}
+
+#[test]
+fn unknown_members_are_refused_with_their_line() {
+    let error = RawConfig::from_toml(&GOOD.replace("total = 250", "totl = 250")).unwrap_err().to_string();
+    assert!(error.contains("totl") && error.contains("line 19"), "{error}");
+}
+
+#[test]
+fn the_example_in_the_documentation_is_good() {
+    let source = include_str!("../config.rs");
+    let example: String = source
+        .lines()
+        .filter_map(|line| line.strip_prefix("//!"))
+        .skip_while(|line| !line.contains("```toml"))
+        .skip(1)
+        .take_while(|line| !line.contains("```"))
+        .map(|line| format!("{}\n", line.trim_start().replace("whsec_…", "whsec_0123456789abcdef")))
+        .collect();
+    RawConfig::from_toml(&example).unwrap().check().unwrap();
+}

@@ -61,7 +61,8 @@ impl Gate {
 
 /// A shop that can be closed and opened again on the same books.
 pub struct Shop {
-    pub dir: TempDir,
+    /// Kept so that the books are.
+    _dir: TempDir,
     pub gate: Gate,
     pub raw: RawConfig,
     pub base: String,
@@ -127,7 +128,7 @@ impl Shop {
         change(&mut raw);
         let (base, handle, stop, task) = start(&raw).await;
         let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
-        Self { dir, gate, raw, base, handle, client, stop: Some(stop), task: Some(task) }
+        Self { _dir: dir, gate, raw, base, handle, client, stop: Some(stop), task: Some(task) }
     }
 
     /// Closes the shop and opens it on the same books.

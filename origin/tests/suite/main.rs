@@ -4,10 +4,14 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    dead_code,
     unreachable_pub,
     reason = "a test stops at the first thing that is not as it should be"
 )]
 
+mod checkout;
 mod common;
+mod crash;
+mod idempotency;
+mod keys;
+mod pages;
 mod shop;

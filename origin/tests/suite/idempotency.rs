@@ -1,0 +1,117 @@
+//! `Idempotency-Key`: missing 400, in flight 409, other payload 422, else the stored answer.
+
+use serde_json::json;
+
+use crate::common::{Shop, said};
+
+const RESERVE: &str = "/products/runner/reservations";
+
+#[tokio::test]
+async fn every_post_needs_a_key() {
+    let shop = Shop::open(1).await;
+    let held = shop.held("ann").await;
+    let rsv = held["links"]["self"].as_str().unwrap();
+    for (path, body) in [
+        (RESERVE.to_owned(), json!({})),
+        (format!("{rsv}/purchases"), json!({ "payment_method": "test_accepted" })),
+        (format!("{rsv}/cancel"), json!({})),
+    ] {
+        let request = shop
+            .request(reqwest::Method::POST, &path)
+            .header("ropeline-admission", shop.gate.token("ann"))
+            .json(&body);
+        let said = said(request).await;
+        assert_eq!((said.status.as_u16(), said.code()), (400, "idempotency_key_missing"), "{path}");
+    }
+    assert_eq!(shop.stock().await, (0, 1, 0));
+}
+
+#[tokio::test]
+async fn a_repeated_request_has_the_first_answer_also_after_a_restart() {
+    let mut shop = Shop::open(1).await;
+    let held = shop.reserve("ann", "k1").await;
+    let lost = shop.reserve("bob", "k1").await;
+    let paid = shop.pay("ann", "k2", &held.body, "test_accepted").await;
+    assert_eq!((held.status.as_u16(), lost.code(), paid.status.as_u16()), (201, "all_held", 201));
+    for restart in [false, true] {
+        if restart {
+            shop.reopen().await;
+        }
+        let again = shop.reserve("ann", "k1").await;
+        assert_eq!((again.status, &again.text), (held.status, &held.text));
+        assert_eq!(again.header("location"), held.header("location"));
+        let again = shop.reserve("bob", "k1").await;
+        assert_eq!((again.status, &again.text), (lost.status, &lost.text), "keys of two visitors never meet");
+        let again = shop.pay("ann", "k2", &held.body, "4242424242424242").await;
+        assert_eq!((again.status, &again.text), (paid.status, &paid.text), "the same card by its number");
+        assert_eq!(again.header("ropeline-lease"), Some("end"));
+
+        let other = said(shop.post("ann", "k1", RESERVE, &json!({ "quantity": 2 }))).await;
+        assert_eq!((other.status.as_u16(), other.code()), (422, "idempotency_key_reused"));
+        let other = shop.pay("ann", "k2", &held.body, "test_declined").await;
+        assert_eq!((other.status.as_u16(), other.code()), (422, "idempotency_key_reused"));
+        let other = shop.pay("ann", "k1", &held.body, "test_accepted").await;
+        assert_eq!(other.code(), "idempotency_key_reused", "a key of another call");
+    }
+    assert_eq!(shop.stock().await, (0, 0, 1));
+}
+
+#[tokio::test]
+async fn forms_carry_the_key_in_a_field_and_share_it_with_programs() {
+    let shop = Shop::open(2).await;
+    let form = said(shop.form("ann", RESERVE, "quantity=1&idempotency_key=k1")).await;
+    assert_eq!(form.status, 303);
+    let program = said(shop.post("ann", "\"k1\"", RESERVE, &json!({ "quantity": 1 }))).await;
+    assert_eq!(program.status, 201);
+    assert_eq!(form.header("location"), program.body["links"]["checkout"].as_str());
+    assert_eq!(shop.stock().await, (1, 1, 0));
+    let both = shop.form("bob", RESERVE, "idempotency_key=a").header("idempotency-key", "b");
+    assert_eq!(said(both).await.status, 400);
+}
+
+#[tokio::test]
+async fn requests_at_the_same_time_do_the_work_once() {
+    let shop = Shop::open(10).await;
+    let held = shop.held("ann").await;
+    let path = held["links"]["purchases"].as_str().unwrap();
+    let asked: Vec<_> = (0..20)
+        .map(|_| {
+            tokio::spawn(said(shop.post("ann", "k", path, &json!({ "payment_method": "test_accepted" }))))
+        })
+        .collect();
+    let mut sold = 0;
+    for said in asked {
+        let said = said.await.unwrap();
+        match said.status.as_u16() {
+            201 => sold += 1,
+            409 => {
+                assert_eq!(said.code(), "request_in_flight");
+                assert_eq!(said.header("retry-after"), Some("1"));
+            }
+            status => panic!("{status}: {}", said.text),
+        }
+    }
+    assert!(sold > 0);
+    let charged: i64 = sqlx::query_scalar("SELECT count(*) FROM payments")
+        .fetch_one(&mut shop.payment_books().await)
+        .await
+        .unwrap();
+    assert_eq!(charged, 1);
+    assert_eq!(shop.stock().await, (9, 0, 1));
+}
+
+/// The process died after it had begun to pay and before it had answered.
+#[tokio::test]
+async fn a_key_whose_process_died_is_taken_over() {
+    let mut shop = Shop::open(1).await;
+    let held = shop.held("ann").await;
+    let paid = shop.pay("ann", "k", &held, "test_accepted").await;
+    sqlx::query("UPDATE idempotency_keys SET answer = NULL WHERE key = 'k'")
+        .execute(&mut shop.books().await)
+        .await
+        .unwrap();
+    shop.reopen().await;
+    let again = shop.pay("ann", "k", &held, "test_accepted").await;
+    assert_eq!((again.status, &again.body), (paid.status, &paid.body));
+    assert_eq!(shop.stock().await, (0, 0, 1));
+}

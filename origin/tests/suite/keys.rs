@@ -1,0 +1,63 @@
+//! The key set: rotated, unreachable, and there before or after the shop.
+
+use std::sync::{Arc, Mutex};
+
+use reqwest::Method;
+
+use crate::common::{Gate, Shop, said};
+
+/// A gateway's `/.well-known/jwks.json`, whose answer can be changed; `None` answers 500.
+async fn publish(keys: Arc<Mutex<Option<String>>>) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/.well-known/jwks.json", listener.local_addr().unwrap());
+    let answer = move || {
+        let keys = keys.lock().unwrap().clone();
+        async move { keys.ok_or(http::StatusCode::INTERNAL_SERVER_ERROR) }
+    };
+    let app = axum::Router::new().route("/.well-known/jwks.json", axum::routing::get(answer));
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    url
+}
+
+async fn code_of(shop: &Shop, gate: &Gate) -> (u16, String) {
+    let request =
+        shop.request(Method::GET, "/products/runner").header("ropeline-admission", gate.token("ann"));
+    let said = said(request).await;
+    (said.status.as_u16(), said.code().to_owned())
+}
+
+async fn until(shop: &Shop, gate: &Gate, status: u16) {
+    for _ in 0..400 {
+        if code_of(shop, gate).await.0 == status {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("never {status}: {:?}", code_of(shop, gate).await);
+}
+
+#[tokio::test]
+async fn keys_may_come_late_are_rotated_and_outlive_a_bad_answer() {
+    let (old, new) = (Gate::new(1), Gate::new(2));
+    let published = Arc::new(Mutex::new(None));
+    let url = publish(published.clone()).await;
+    let shop = Shop::open_with(1, |raw| {
+        raw.admission.jwks_file = None;
+        raw.admission.jwks_url = Some(url);
+        raw.admission.refresh_seconds = 1;
+    })
+    .await;
+    assert_eq!(code_of(&shop, &old).await, (503, "keys_unavailable".into()));
+    assert_eq!(said(shop.request(Method::GET, "/healthz")).await.status, 503);
+    *published.lock().unwrap() = Some(old.jwks());
+    until(&shop, &old, 200).await;
+    assert_eq!(code_of(&shop, &new).await, (401, "key_unknown".into()));
+    for broken in [None, Some("no key set".to_owned()), Some("x".repeat(100_000))] {
+        *published.lock().unwrap() = broken;
+        tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+        assert_eq!(code_of(&shop, &old).await.0, 200, "the keys so far stay in force");
+    }
+    *published.lock().unwrap() = Some(new.jwks());
+    until(&shop, &new, 200).await;
+    assert_eq!(code_of(&shop, &old).await, (401, "key_unknown".into()), "withdrawn keys are");
+}
