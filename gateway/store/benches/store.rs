@@ -4,8 +4,9 @@
 //!
 //! Joins are made as a busy gateway makes them: several callers at once, each with the shoppers
 //! that have gathered while its last batch became durable. "Per core" divides by the processor
-//! time of the whole process, callers included. Memory is the growth of the resident set (Linux),
-//! once in the process that took the joins and once in a fresh one that has read them.
+//! time of the whole process, callers included. Memory is the resident set (Linux): what a visitor
+//! adds is its growth from one million visitors to two, so that threads, caches and buffers, which
+//! do not grow with the crowd, are told apart.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -58,12 +59,22 @@ async fn all(folder: &Path, visitors: u64) {
     let mut raw = RawDefinition::new(sale(), 1_000_000);
     raw.pace = Pace::Smooth { admit: 1_000_000, per_ms: 1_000, burst: 1_000_000 };
     store.create(raw.check().unwrap(), [1; 32]).await.unwrap();
+    // Open, with nobody let in yet: each join looks whether somebody can be called.
+    store.tick(&sale(), TickInput { health_limit: Some(0) }).await.unwrap();
     println!("embedded store, {visitors} visitors, in {}", folder.path().display());
 
-    let resident = resident_bytes();
-    measure("new visitors, 64 callers, batches of 64", &store, 0..visitors, 64, 64).await;
-    let grown = resident_bytes().saturating_sub(resident);
-    println!("  resident after joining: {} MiB more, {:.1} B a visitor", grown >> 20, ratio(grown, visitors));
+    let empty = resident_bytes();
+    let half = visitors / 2;
+    measure("new visitors, 64 callers, batches of 64", &store, 0..half, 64, 64).await;
+    let halfway = resident_bytes();
+    measure("as many again", &store, half..visitors, 64, 64).await;
+    let full = resident_bytes();
+    println!(
+        "  resident: {:.1} B for each visitor of the second half, {:.1} B in all with what does not grow ({} MiB)",
+        ratio(full.saturating_sub(halfway), visitors - half),
+        ratio(full.saturating_sub(empty), visitors),
+        (full - empty) >> 20
+    );
     println!(
         "  file: {:.1} MiB, {:.1} B a visitor",
         ratio(file_bytes(&path), 1 << 20),
@@ -79,12 +90,19 @@ async fn all(folder: &Path, visitors: u64) {
         std::hint::black_box(store.view(&sale()).await.unwrap());
     }
     println!("  views: {:.0}/s from one caller", rate(views, started.elapsed()));
-    calls(&store).await;
-
     drop(store);
+    start_in_a_new_process(&path, visitors);
+
+    let store = Arc::new(EmbeddedStore::open(&path, Arc::new(SystemClock)).unwrap());
+    calls(&store).await;
+    drop(store);
+    start_in_a_new_process(&path, visitors);
+}
+
+fn start_in_a_new_process(path: &Path, visitors: u64) {
     let status = Command::new(std::env::current_exe().unwrap())
         .arg("--reopen")
-        .arg(&path)
+        .arg(path)
         .args(["--visitors", &visitors.to_string()])
         .status()
         .unwrap();

@@ -13,7 +13,7 @@ use crate::StoreError;
 
 /// What redb may keep of the file in memory. Join rows are written once and read at start only,
 /// so a larger cache would hold nothing but what the operating system's own cache holds.
-const CACHE_BYTES: usize = 8 << 20;
+const CACHE_BYTES: usize = 4 << 20;
 
 /// How a database is opened once its builder is set up.
 type OpenWith = Box<dyn Fn(&mut Builder) -> Result<Database, DatabaseError> + Send>;

@@ -1,6 +1,7 @@
 //! The contract on this store, and what only this store can get wrong: its disk.
 
 mod file;
+mod model;
 mod platter;
 mod power;
 

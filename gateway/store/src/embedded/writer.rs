@@ -111,7 +111,7 @@ impl Writer {
     fn fail(&mut self, failure: Failure) -> StoreError {
         let Failure { reason, recoverable } = failure;
         let reason = if recoverable {
-            format!("{reason}; nothing of this call was kept, it is tried again")
+            format!("{reason}; going back to what is on the disk")
         } else {
             format!("{reason}; restart once the disk has been looked at")
         };

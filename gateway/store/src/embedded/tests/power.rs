@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redb::Database;
-use ropeline_queue::{Arrival, Claimed, SaleId, TickInput, VisitorKey};
+use ropeline_queue::{Arrival, Claimed, JoinOptions, SaleId, TickInput, VisitorKey};
 
 use super::platter::{Fault, Platter, Survives};
 use crate::contract::{ManualClock, definition};
@@ -22,7 +22,7 @@ struct Answered {
     serving: u64,
 }
 
-fn formatted() -> Platter {
+pub(super) fn formatted() -> Platter {
     let platter = Platter::default();
     let database = Database::builder().create_with_backend(platter.clone()).unwrap();
     disk::format(&database).unwrap();
@@ -30,7 +30,7 @@ fn formatted() -> Platter {
     platter
 }
 
-fn start(platter: &Platter, clock: &Arc<ManualClock>) -> Result<EmbeddedStore, StoreError> {
+pub(super) fn start(platter: &Platter, clock: &Arc<ManualClock>) -> Result<EmbeddedStore, StoreError> {
     let platter = platter.clone();
     let source = Source {
         path: "platter".into(),
@@ -126,6 +126,24 @@ async fn nothing_answered_is_lost_when_the_disk_dies_at_any_write() {
             check(&store, &sale, &answered, 200, &case).await;
         }
     }
+}
+
+#[tokio::test]
+async fn a_panic_in_one_call_leaves_no_half_of_it() {
+    let sale: SaleId = "drop".parse().unwrap();
+    let store = start(&formatted(), &Arc::default()).unwrap();
+    store.create(definition("drop", 100).check().unwrap(), [1; 32]).await.unwrap();
+    store.join(&sale, vec![join(1)]).await.unwrap();
+    let fault = store
+        .on_sale(&sale, |queue, now| -> () {
+            queue.join(VisitorKey([2; 16]), JoinOptions::default(), now).unwrap();
+            panic!("a fault in the queue");
+        })
+        .await;
+    assert!(matches!(fault, Err(StoreError::Unavailable { .. })));
+    let joined = store.join(&sale, vec![join(1), join(3)]).await.unwrap();
+    let arrivals: Vec<_> = joined.into_iter().map(|joined| joined.unwrap().arrival.0).collect();
+    assert_eq!(arrivals, [0, 1], "the call that failed had an effect");
 }
 
 #[tokio::test]
