@@ -18,7 +18,7 @@ use crate::{Clock, Join, QueueStore};
 #[derive(Clone, Debug)]
 enum Step {
     Advance(u64),
-    StepBack(u64),
+    ClockBack(u64),
     Join(Vec<(u8, bool)>),
     Claim(u64),
     Leave(u64),
@@ -46,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
     let survives = prop_oneof![Just(Survives::None), Just(Survives::EverySecond), Just(Survives::All)];
     prop_oneof![
         4 => (1..4_000u64).prop_map(Step::Advance),
-        1 => (1..2_000u64).prop_map(Step::StepBack),
+        1 => (1..2_000u64).prop_map(Step::ClockBack),
         6 => proptest::collection::vec((0..25u8, any::<bool>()), 1..6).prop_map(Step::Join),
         6 => arrival.clone().prop_map(Step::Claim),
         2 => arrival.clone().prop_map(Step::Leave),
@@ -107,7 +107,7 @@ impl Pair {
         let (sale, store) = (&self.sale, self.store.as_ref().unwrap());
         match step {
             Step::Advance(millis) => self.clock.advance(millis),
-            Step::StepBack(millis) => self.clock.step_back(millis),
+            Step::ClockBack(millis) => self.clock.step_back(millis),
             Step::Join(who) => {
                 let visitor = |who| VisitorKey([who; 16]);
                 let joins = who.iter().map(|(who, again)| Join { visitor: visitor(*who), again: *again });
