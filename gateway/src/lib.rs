@@ -12,6 +12,7 @@ pub mod cookies;
 pub mod draw_document;
 pub mod feedback;
 pub mod gateway;
+pub mod http_client;
 pub mod identity;
 pub mod issuer;
 pub mod keys;

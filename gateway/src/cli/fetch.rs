@@ -9,6 +9,7 @@ use ropeline_token::KeySet;
 
 use super::Failure;
 use crate::config::files;
+use crate::http_client;
 
 /// Longest document, in bytes.
 const MAX: usize = 1 << 20;
@@ -34,7 +35,7 @@ pub(super) fn is_address(source: &str) -> bool {
 }
 
 async fn from_address(address: &str) -> anyhow::Result<Vec<u8>> {
-    let client = reqwest::Client::builder().timeout(Duration::from_secs(20)).build()?;
+    let client = http_client::builder(address).timeout(Duration::from_secs(20)).build()?;
     let mut response = client.get(address).send().await.with_context(|| format!("cannot fetch {address}"))?;
     if !response.status().is_success() {
         bail!("{address} answered {}", response.status());

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use ropeline_token::SigningKey;
 
 use super::{Done, Failure};
+use crate::keys::KeyState;
 
 /// Makes signing keys and secrets, and prints the lines for the configuration. Existing files are never touched.
 #[derive(Debug, Args)]
@@ -61,14 +62,15 @@ impl Kind {
         })
     }
 
-    fn config_line(self, path: &Path) -> String {
-        // A basic string of TOML and of JSON escape alike what can stand in a path.
+    /// The table and the line of the configuration that name the file.
+    fn config_line(self, path: &Path, state: KeyState) -> (&'static str, String) {
+        // A basic string of TOML escapes as JSON does what can stand in a path.
         let path = serde_json::Value::from(path.display().to_string());
         match self {
-            Self::Ticket => format!("[keys] ticket = [{{ path = {path}, state = \"sign\" }}]"),
-            Self::Admission => format!("[keys] admission = [{{ path = {path}, state = \"sign\" }}]"),
-            Self::VisitorSecret => format!("[visitor] cookie_secrets = [{path}]"),
-            Self::OperatorToken => format!("[operator] token_file = {path}"),
+            Self::Ticket => ("keys", format!("ticket = [{{ path = {path}, state = \"{state}\" }}]")),
+            Self::Admission => ("keys", format!("admission = [{{ path = {path}, state = \"{state}\" }}]")),
+            Self::VisitorSecret => ("visitor", format!("cookie_secrets = [{path}]")),
+            Self::OperatorToken => ("operator", format!("token_file = {path}")),
         }
     }
 }
@@ -94,11 +96,19 @@ impl Keygen {
             )));
         }
         std::fs::create_dir_all(&self.dir).with_context(|| format!("cannot make {}", self.dir.display()))?;
+        // A file with a name of its own is the next key beside one that signs.
+        let state = if self.name.is_some() { KeyState::Publish } else { KeyState::Sign };
+        let mut last_table = "";
         for (kind, path) in files {
             let (text, kid) = kind.make()?;
             write_private(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
             let kid = kid.map(|kid| format!("   # kid {kid}")).unwrap_or_default();
-            writeln!(out, "{}{kid}", kind.config_line(&path))?;
+            let (table, line) = kind.config_line(&path, state);
+            if table != last_table {
+                writeln!(out, "[{table}]")?;
+                last_table = table;
+            }
+            writeln!(out, "{line}{kid}")?;
         }
         Ok(())
     }

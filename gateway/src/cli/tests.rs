@@ -61,15 +61,8 @@ fn what_keygen_makes_and_prints_makes_a_configuration_that_check_finds_good() {
         assert_eq!(entry.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 
-    // `[table] key = value   # comment` becomes a table and a line.
-    let mut config = "[listen]\nshop = [\"127.0.0.1:0\"]\n[upstream]\naddress = \"127.0.0.1:1\"\n".to_owned();
-    for line in printed.lines() {
-        let (table, line) = line.split_once(' ').unwrap();
-        if !config.contains(table) {
-            config += &format!("{table}\n");
-        }
-        config += &format!("{line}\n");
-    }
+    let config =
+        format!("[listen]\nshop = [\"127.0.0.1:0\"]\n[upstream]\naddress = \"127.0.0.1:1\"\n{printed}");
     let file = folder.path().join("ropeline.toml");
     fs::write(&file, &config).unwrap();
     assert!(good(&["check", "-c", text(&file)]).contains("is good"));
@@ -93,7 +86,8 @@ fn keygen_overwrites_nothing_and_leaves_no_half_set() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     assert_eq!(fs::read(folder.path().join("visitor.secret")).unwrap(), b"mine");
     good(&["keygen", "ticket", "--dir", dir]);
-    good(&["keygen", "ticket", "--dir", dir, "--name", "ticket-2.jwk"]);
+    let next = good(&["keygen", "ticket", "--dir", dir, "--name", "ticket-2.jwk"]);
+    assert!(next.contains("ticket-2.jwk\", state = \"publish\""), "{next}");
     bad(&["keygen", "--dir", dir, "--name", "x"], 1, "exactly one kind");
 }
 

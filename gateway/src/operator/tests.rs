@@ -60,7 +60,7 @@ pub(crate) async fn start(metrics_open: bool) -> Running {
 
 impl Running {
     async fn send(&self, method: Method, path: &str, token: Option<&str>, body: Option<String>) -> Response {
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = crate::http_client::builder("http://").no_proxy().build().unwrap();
         let mut request = client.request(method, format!("http://{}{path}", self.address));
         if let Some(token) = token {
             request = request.header("authorization", token);

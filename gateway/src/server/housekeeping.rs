@@ -100,7 +100,7 @@ async fn read(source: &KeySource) -> anyhow::Result<Vec<u8>> {
             std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
         }
         KeySource::Url(url) => {
-            let client = reqwest::Client::builder().timeout(FETCH_TIMEOUT).build()?;
+            let client = crate::http_client::builder(url).timeout(FETCH_TIMEOUT).build()?;
             let mut response = client.get(url).send().await?.error_for_status()?;
             let mut body = Vec::new();
             while let Some(chunk) = response.chunk().await? {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::cli::Failure;
 use crate::config::OperatorToken;
+use crate::http_client;
 use crate::operator::sales::{AdmitRequest, CommandDocument, SaleDocument, SaleList};
 
 /// A gateway's operator listener.
@@ -37,7 +38,7 @@ impl Client {
         let mut bearer = bearer.map_err(anyhow::Error::from)?;
         bearer.set_sensitive(true);
         // The token must not pass through a proxy that the environment happens to name.
-        let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(40)).build();
+        let http = http_client::builder(base.as_str()).no_proxy().timeout(Duration::from_secs(40)).build();
         Ok(Self { http: http.map_err(anyhow::Error::from)?, base, bearer })
     }
 
