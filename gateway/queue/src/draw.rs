@@ -86,24 +86,40 @@ impl Shuffle {
 
     /// The place of one arrival: drawn when it is below the draw's size, else the arrival itself.
     ///
-    /// Costs two hashes a round. For many arrivals use [`Shuffle::places`].
+    /// Costs two hashes a round; one once [prepared](Shuffle::prepare). For all arrivals use [`Shuffle::places`].
     #[must_use]
     pub fn place(&self, arrival: Arrival) -> Place {
-        Place(self.walk(arrival.0, 0..self.rounds))
+        Place(self.walk(arrival.0, self.rounds()))
     }
 
     /// The arrival that got a place: the inverse of [`Shuffle::place`].
     #[must_use]
     pub fn arrival(&self, place: Place) -> Arrival {
-        Arrival(self.walk(place.0, (0..self.rounds).rev()))
+        Arrival(self.walk(place.0, self.rounds().rev()))
     }
 
-    fn walk(&self, number: u64, rounds: impl Iterator<Item = u8>) -> u64 {
+    /// The same shuffle for many single places.
+    #[must_use]
+    pub fn prepare(self) -> Prepared {
+        Prepared { shuffle: self, pivots: self.rounds().map(|(_, pivot)| pivot).collect() }
+    }
+
+    /// Each round's number and pivot.
+    fn rounds(&self) -> impl DoubleEndedIterator<Item = (u8, u32)> + '_ {
+        (0..self.rounds).map(|round| {
+            let [first, ..] = hash(&self.seed, [round]);
+            // Below the size, which is a u32; a shuffle of nobody has no use for one.
+            let pivot = first.checked_rem(u64::from(self.size)).and_then(|pivot| u32::try_from(pivot).ok());
+            (round, pivot.unwrap_or(0))
+        })
+    }
+
+    fn walk(&self, number: u64, rounds: impl Iterator<Item = (u8, u32)>) -> u64 {
         let Some(mut index) = u32::try_from(number).ok().filter(|index| *index < self.size) else {
             return number;
         };
-        for round in rounds {
-            let flip = mirror(index, self.pivot(round), self.size);
+        for (round, pivot) in rounds {
+            let flip = mirror(index, pivot, self.size);
             let position = index.max(flip);
             if self.bits(round, position / BLOCK).at(position) {
                 index = flip;
@@ -119,9 +135,8 @@ impl Shuffle {
         if self.size > 1 {
             // Exchanging the contents of i and σ(i) puts σ on the right of what the list already maps, so
             // σ₂₅₄∘…∘σ₀ is built from the last round to the first.
-            for round in (0..self.rounds).rev() {
+            for (round, pivot) in self.rounds().rev() {
                 // Index i pairs with pivot − i: the pairs lie mirrored in [0, pivot] and in (pivot, size).
-                let pivot = self.pivot(round);
                 self.exchange(&mut list, round, 0, pivot);
                 if pivot + 1 < self.size {
                     self.exchange(&mut list, round, pivot + 1, self.size - 1);
@@ -156,34 +171,46 @@ impl Shuffle {
         }
     }
 
-    fn pivot(&self, round: u8) -> u32 {
-        let [first, ..] = self.hash([round]);
-        // Below the size, which is a u32.
-        u32::try_from(first % u64::from(self.size)).unwrap_or(0)
-    }
-
     fn bits(&self, round: u8, block: u32) -> Bits {
         let [a, b, c, d] = block.to_le_bytes();
-        Bits(self.hash([round, a, b, c, d]))
+        Bits(hash(&self.seed, [round, a, b, c, d]))
     }
+}
 
-    /// SHA-256 of the seed and a few bytes, as four little-endian words. Bit `p % 8` of the hash's byte `p / 8` is
-    /// then bit `p % 64` of word `p / 64`.
-    ///
-    /// A message of one block is padded by hand and compressed at once: a third of the time goes otherwise
-    /// into buffers, and a single place takes 510 hashes.
-    fn hash<const N: usize>(&self, tail: [u8; N]) -> [u64; 4] {
-        const { assert!(N <= 8, "one block") };
-        let mut block = [0; 64];
-        block[..32].copy_from_slice(&self.seed);
-        block[32..32 + N].copy_from_slice(&tail);
-        block[32 + N] = 0x80;
-        block[56..].copy_from_slice(&(8 * (32 + N as u64)).to_be_bytes());
-        let mut state = SHA256_START;
-        compress256(&mut state, &[block]);
-        // The hash is the state big-endian; its bytes are read little-endian.
-        let [a, b, c, d, e, f, g, h] = state.map(|word| u64::from(word.swap_bytes()));
-        [a | b << 32, c | d << 32, e | f << 32, g | h << 32]
+/// SHA-256 of the seed and a few bytes, as four little-endian words. Bit `p % 8` of the hash's byte `p / 8` is then
+/// bit `p % 64` of word `p / 64`.
+///
+/// A message of one block is padded by hand and compressed at once: a third of the time goes otherwise into
+/// buffers, and a single place takes 510 hashes.
+fn hash<const N: usize>(seed: &Seed, tail: [u8; N]) -> [u64; 4] {
+    const { assert!(N <= 8, "one block") };
+    let mut block = [0; 64];
+    block[..32].copy_from_slice(seed);
+    block[32..32 + N].copy_from_slice(&tail);
+    block[32 + N] = 0x80;
+    block[56..].copy_from_slice(&(8 * (32 + N as u64)).to_be_bytes());
+    let mut state = SHA256_START;
+    compress256(&mut state, &[block]);
+    // The hash is the state big-endian; its bytes are read little-endian.
+    let [a, b, c, d, e, f, g, h] = state.map(|word| u64::from(word.swap_bytes()));
+    [a | b << 32, c | d << 32, e | f << 32, g | h << 32]
+}
+
+/// A shuffle with the pivots of its rounds, about a kilobyte: they are half of the hashes that a place takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    shuffle: Shuffle,
+    /// By round.
+    pivots: Box<[u32]>,
+}
+
+// === impl Prepared ===
+
+impl Prepared {
+    /// As [`Shuffle::place`], for one hash a round.
+    #[must_use]
+    pub fn place(&self, arrival: Arrival) -> Place {
+        Place(self.shuffle.walk(arrival.0, (0..=u8::MAX).zip(self.pivots.iter().copied())))
     }
 }
 

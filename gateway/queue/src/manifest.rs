@@ -70,6 +70,14 @@ impl DrawState {
         }
     }
 
+    /// What places are computed with, once the draw is made.
+    pub(crate) fn shuffle(&self) -> Option<Shuffle> {
+        match *self {
+            Self::NotHeld | Self::Collecting | Self::Frozen { .. } => None,
+            Self::Drawn { size, seed } => Some(Shuffle::new(seed, size)),
+        }
+    }
+
     /// The number of arrivals that are drawn, once it is fixed.
     pub const fn size(&self) -> Option<u32> {
         match *self {

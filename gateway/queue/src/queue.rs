@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::definition::SaleDefinition;
+use crate::draw::{Prepared, Shuffle};
 use crate::flow::Backlog;
 use crate::outcome::{
     AdmissionRecord, AdmissionState, Changes, ClaimRefusal, Claimed, JoinOptions, JoinRecord, JoinRefusal,
@@ -40,6 +41,8 @@ pub struct Queue {
     recalls: BTreeMap<Place, Arrival>,
     /// Admissions with a unit on hold.
     holding: u64,
+    /// The draw's, once made: kept, because its pivots are half the work of a place.
+    shuffle: Option<Prepared>,
     /// The last tick's; none until the first tick, and until then nobody is called.
     health: Option<TickInput>,
     /// What the flow was last told; a function of the state, kept to notice when it changes.
@@ -110,6 +113,7 @@ impl Queue {
 
     fn empty(definition: SaleDefinition, core: Core) -> Self {
         Self {
+            shuffle: core.draw.shuffle().map(Shuffle::prepare),
             definition: Arc::new(definition),
             core,
             visitors: VisitorMap::new(),
@@ -213,7 +217,7 @@ impl Queue {
                 | AdmissionState::RecallPending { .. }
                 | AdmissionState::Recalled { .. },
             ) => false,
-            None => match self.core.draw.place(arrival) {
+            None => match self.place(arrival) {
                 Some(place) if place < self.core.serving => {
                     self.core.calls.find(place).is_none_or(|batch| batch.lapsed)
                 }
@@ -222,10 +226,18 @@ impl Queue {
         }
     }
 
+    /// The place of an arrival, as soon as there is one.
+    fn place(&self, arrival: Arrival) -> Option<Place> {
+        match &self.shuffle {
+            Some(shuffle) => Some(shuffle.place(arrival)),
+            None => self.core.draw.place(arrival),
+        }
+    }
+
     /// A visitor who takes a new number cannot be recalled on the old one.
     fn give_up(&mut self, arrival: Arrival) {
         if !self.admissions.contains_key(&arrival)
-            && let Some(place) = self.core.draw.place(arrival)
+            && let Some(place) = self.place(arrival)
         {
             self.set(arrival, place, AdmissionState::Lapsed);
         }
@@ -256,7 +268,7 @@ impl Queue {
         let Some(place) = position.place.filter(|place| *place < self.core.serving) else {
             return Err(ClaimRefusal::NotCalled);
         };
-        if self.core.draw.place(arrival) != Some(place) {
+        if self.place(arrival) != Some(place) {
             return Err(ClaimRefusal::Unknown);
         }
         let lease_ms = match self.core.calls.find_mut(place) {
@@ -336,7 +348,7 @@ impl Queue {
                 }
                 self.set(arrival, place, AdmissionState::Left);
             }
-            None => match self.core.draw.place(arrival) {
+            None => match self.place(arrival) {
                 Some(place) if place < self.core.serving => {
                     if let Some(batch) = self.core.calls.find_mut(place).filter(|batch| !batch.lapsed) {
                         batch.gone += 1;

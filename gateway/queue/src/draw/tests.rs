@@ -31,6 +31,10 @@ fn assert_whole(shuffle: &Shuffle) {
     assert!(sorted.iter().copied().eq(0..shuffle.size()), "not a permutation of {}", shuffle.size());
 
     assert_eq!(places.as_slice(), singles(shuffle), "the list differs from single indexes");
+    let prepared = shuffle.prepare();
+    assert!(
+        (0..u64::from(shuffle.size()) + 2).all(|n| prepared.place(Arrival(n)) == places.place(Arrival(n)))
+    );
     for (arrival, place) in (0u64..).zip(places.as_slice().iter().copied().map(u64::from)) {
         assert_eq!(shuffle.arrival(Place(place)), Arrival(arrival));
     }

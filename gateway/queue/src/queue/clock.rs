@@ -70,6 +70,7 @@ impl Queue {
         let Some(manifest) = self.core.manifest(&self.definition) else { return };
         let seed = draw::seed(manifest.canonical().as_bytes(), size, &self.core.draw_secret);
         self.core.draw = DrawState::Drawn { size, seed };
+        self.shuffle = self.core.draw.shuffle().map(Shuffle::prepare);
         self.pending.core = true;
         self.find_left_places();
     }
@@ -77,18 +78,14 @@ impl Queue {
     /// Finds the uncalled places of those who left before their place was known, or before a restart.
     pub(super) fn find_left_places(&mut self) {
         // One place alone costs about as much as a hundred in the list of all.
-        let shuffle = match self.core.draw {
-            DrawState::Drawn { size, seed } => Some(Shuffle::new(seed, size)),
-            DrawState::NotHeld | DrawState::Collecting | DrawState::Frozen { .. } => None,
-        };
         let many = |shuffle: &Shuffle| self.left.len() > usize::try_from(shuffle.size()).unwrap_or(0) / 100;
         let serving = self.core.serving;
-        self.left_places = match shuffle.filter(many) {
+        self.left_places = match self.core.draw.shuffle().filter(many) {
             Some(shuffle) => {
                 let places = shuffle.places();
                 self.left.iter().map(|arrival| places.place(*arrival)).collect()
             }
-            None => self.left.iter().filter_map(|arrival| self.core.draw.place(*arrival)).collect(),
+            None => self.left.iter().filter_map(|arrival| self.place(*arrival)).collect(),
         };
         self.left_places = self.left_places.split_off(&serving);
     }
