@@ -24,7 +24,7 @@ const SOONEST: Duration = Duration::from_secs(2);
 pub(crate) enum KeySource {
     /// A JWK Set in a file.
     File(PathBuf),
-    /// A JWK Set at an `http` address.
+    /// A JWK Set at an `http` or `https` address.
     Url(String),
 }
 
@@ -76,10 +76,7 @@ impl Admission {
         Ok(Self {
             terms: Arc::new(terms),
             source: Arc::new(source),
-            client: reqwest::Client::builder()
-                .timeout(Duration::from_secs(5))
-                .redirect(reqwest::redirect::Policy::none())
-                .build()?,
+            client: crate::client::new()?,
             keys: Arc::new(Mutex::new(Keys { set: None, tried: Instant::now() })),
             wanted: Arc::new(tokio::sync::Notify::new()),
         })

@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use crate::checkout::{Hold, Payment, Report};
 use crate::model::Purchase;
 use crate::payments::{Charge, NoReply, Payments, Status};
@@ -19,6 +21,8 @@ const REPLY: Duration = Duration::from_secs(5);
 const GIVE_UP: i64 = 15_000;
 /// Purchases that changed this recently are left to whoever changed them, in milliseconds.
 const IDLE: i64 = 1_000;
+/// Purchases driven at a time, so that one slow answer does not keep the others waiting.
+const AT_A_TIME: usize = 16;
 /// More turns than a purchase can take, against a payment service that contradicts itself.
 const TURNS: usize = 8;
 
@@ -110,10 +114,23 @@ impl Cashier {
     /// # Errors
     /// When the books cannot be read or written.
     pub(crate) async fn reconcile(&self) -> Result<(), StoreError> {
+        let mut driving = JoinSet::new();
+        let mut failed = Ok(());
         for id in self.store.unsettled(IDLE).await? {
-            self.drive(&id).await?;
+            if driving.len() >= AT_A_TIME
+                && let Some(Ok(Err(error))) = driving.join_next().await
+            {
+                failed = Err(error);
+            }
+            let cashier = self.clone();
+            driving.spawn(async move { cashier.drive(&id).await.map(drop) });
         }
-        Ok(())
+        while let Some(driven) = driving.join_next().await {
+            if let Ok(Err(error)) = driven {
+                failed = Err(error);
+            }
+        }
+        failed
     }
 
     /// Reconciles every `every`, at once first, until it is dropped.

@@ -69,7 +69,7 @@ pub struct RawConfig {
 pub struct RawAdmission {
     /// File with the JWK Set; or `jwks_url`.
     pub jwks_file: Option<PathBuf>,
-    /// `http` address of the JWK Set; or `jwks_file`.
+    /// `http` or `https` address of the JWK Set; or `jwks_file`.
     pub jwks_url: Option<String>,
     /// How often it is read again.
     #[serde(default = "default_refresh_seconds")]
@@ -306,14 +306,16 @@ fn key_source(admission: &RawAdmission, faults: &mut Faults) -> Option<KeySource
         (Some(path), None) => Some(KeySource::File(path.clone())),
         (None, Some(url)) => {
             let uri = url.parse::<Uri>().ok();
-            if uri.as_ref().is_some_and(|uri| uri.scheme_str() == Some("http") && uri.host().is_some()) {
+            if uri
+                .as_ref()
+                .is_some_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some())
+            {
                 return Some(KeySource::Url(url.clone()));
             }
             faults.add(
                 "admission.jwks_url",
                 format!(
-                    "{url:?} is no http:// address; name the gateway's own listener inside your network, or a file with \
-                     jwks_file"
+                    "{url:?} is no http:// or https:// address; name the gateway's key set, or a file with jwks_file"
                 ),
             );
             None

@@ -17,6 +17,7 @@ mod admission;
 mod answer;
 mod cashier;
 pub mod checkout;
+mod client;
 pub mod config;
 mod http;
 mod model;

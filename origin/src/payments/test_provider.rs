@@ -149,7 +149,7 @@ impl TestProvider {
             books: Arc::new(Mutex::new(books)),
             news: Arc::new(Notify::new()),
             secret,
-            client: reqwest::Client::builder().timeout(Duration::from_secs(5)).build()?,
+            client: crate::client::new()?,
             delay_ms: i64::try_from(delay.as_millis()).unwrap_or(i64::MAX / 2),
         })
     }

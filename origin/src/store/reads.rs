@@ -143,7 +143,7 @@ impl Store {
     pub(crate) async fn unsettled(&self, idle_ms: i64) -> Result<Vec<String>, StoreError> {
         sqlx::query_scalar(
             "SELECT id FROM purchases WHERE state IN ('authorising', 'capturing', 'voiding', 'refunding')
-             AND changed_at <= round(unixepoch('subsec') * 1000) - ?1 ORDER BY changed_at LIMIT 1000",
+             AND changed_at <= round(unixepoch('subsec') * 1000) - ?1 ORDER BY changed_at",
         )
         .bind(idle_ms)
         .fetch_all(&self.reads)

@@ -6,8 +6,6 @@ use sha2::Sha256;
 
 use crate::common::{SECRET, Said, Shop, said, unix_seconds};
 
-const FOREVER: u64 = 3_600_000;
-
 impl Shop {
     /// The status of every payment in the payment service's own books.
     async fn payments(&self) -> Vec<String> {
@@ -58,6 +56,7 @@ async fn a_slow_bank_is_waited_for() {
     assert_eq!((slow.header("ropeline-lease"), slow.header("retry-after")), (Some("hold"), Some("1")));
     let second = shop.pay("ann", "k2", &held, "test_accepted").await;
     assert_eq!((second.status.as_u16(), second.code()), (409, "payment_running"));
+    shop.let_the_bank_decide().await;
     let sold = shop.settled("ann", slow.header("location").unwrap(), &["sold"]).await;
     assert_eq!(sold.header("ropeline-lease"), Some("end"));
     assert_eq!(shop.payments().await, ["captured"]);
@@ -97,6 +96,7 @@ async fn a_late_authorisation_is_voided_and_no_money_moves() {
     shop.let_holds_run_out().await;
     let bob = shop.reserve("bob", "k").await;
     assert_eq!(bob.status, 201, "{}", bob.body);
+    shop.let_the_bank_decide().await;
     let path = slow.header("location").unwrap();
     let voided = shop.settled("ann", path, &["voided"]).await;
     assert_eq!(voided.body["reservation"]["state"], "expired");
@@ -115,6 +115,7 @@ async fn money_that_moved_too_late_comes_back_once() {
     let slow = shop.pay("ann", "k", &held, "test_at_once").await;
     shop.let_holds_run_out().await;
     shop.held("bob").await;
+    shop.let_the_bank_decide().await;
     shop.settled("ann", slow.header("location").unwrap(), &["refunded"]).await;
     assert_eq!(shop.payments().await, ["refunded"]);
     assert_eq!(shop.stock().await, (0, 1, 0));
@@ -125,6 +126,7 @@ async fn money_that_moves_at_once_buys_the_unit_that_is_held() {
     let shop = Shop::open(1).await;
     let held = shop.held("ann").await;
     let slow = shop.pay("ann", "k", &held, "test_at_once").await;
+    shop.let_the_bank_decide().await;
     shop.settled("ann", slow.header("location").unwrap(), &["sold"]).await;
     assert_eq!((shop.payments().await, shop.stock().await), (vec!["captured".to_owned()], (0, 0, 1)));
 }
@@ -137,6 +139,7 @@ async fn giving_back_while_the_bank_decides_is_possible_and_free() {
     let cancel = format!("{}/cancel", held["links"]["self"].as_str().unwrap());
     assert_eq!(said(shop.post("ann", "c", &cancel, &json!({}))).await.status, 204);
     assert_eq!(shop.stock().await, (1, 0, 0));
+    shop.let_the_bank_decide().await;
     shop.settled("ann", slow.header("location").unwrap(), &["voided"]).await;
     assert_eq!(shop.payments().await, ["voided"]);
 }
@@ -148,6 +151,7 @@ async fn a_payment_under_way_is_taken_up_after_a_restart() {
     let slow = shop.pay("ann", "k", &ann, "test_slow").await;
     let silent = shop.pay("bob", "k", &bob, "test_silent").await;
     shop.reopen().await;
+    shop.let_the_bank_decide().await;
     shop.settled("ann", slow.header("location").unwrap(), &["sold"]).await;
     shop.settled("bob", silent.header("location").unwrap(), &["sold"]).await;
     assert_eq!(shop.payments().await, ["captured", "captured"]);
@@ -156,7 +160,7 @@ async fn a_payment_under_way_is_taken_up_after_a_restart() {
 
 #[tokio::test]
 async fn webhooks_are_believed_by_signature_and_time_alone() {
-    let shop = Shop::open_with(1, |raw| raw.payments.test_delay_ms = FOREVER).await;
+    let shop = Shop::open(1).await;
     let held = shop.held("ann").await;
     let slow = shop.pay("ann", "k", &held, "test_at_once").await;
     let captured = event("evt_1", "payment.captured", &slow.body);
@@ -180,7 +184,7 @@ async fn webhooks_are_believed_by_signature_and_time_alone() {
 
 #[tokio::test]
 async fn webhooks_may_come_twice_late_and_in_any_order() {
-    let shop = Shop::open_with(1, |raw| raw.payments.test_delay_ms = FOREVER).await;
+    let shop = Shop::open(1).await;
     let held = shop.held("ann").await;
     let slow = shop.pay("ann", "k", &held, "test_slow").await;
     let path = slow.header("location").unwrap().to_owned();

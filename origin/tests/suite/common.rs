@@ -20,6 +20,11 @@ pub fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
+pub fn client() -> reqwest::Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap()
+}
+
 /// Lets visitors in.
 pub struct Gate(SigningKey);
 
@@ -99,7 +104,11 @@ pub fn raw_config(database: PathBuf, jwks_file: PathBuf, total: i64) -> RawConfi
             min_epoch: 0,
             leeway_seconds: 5,
         },
-        payments: RawPayments { webhook_secret: SECRET.into(), reconcile_seconds: 1, test_delay_ms: 300 },
+        payments: RawPayments {
+            webhook_secret: SECRET.into(),
+            reconcile_seconds: 1,
+            test_delay_ms: 3_600_000,
+        },
         products: vec![product("runner", total)],
     }
 }
@@ -127,7 +136,7 @@ impl Shop {
         let mut raw = raw_config(dir.path().join("shop.db"), jwks, total);
         change(&mut raw);
         let (base, handle, stop, task) = start(&raw).await;
-        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let client = client();
         Self { _dir: dir, gate, raw, base, handle, client, stop: Some(stop), task: Some(task) }
     }
 
@@ -208,6 +217,14 @@ impl Shop {
         let mut name = self.raw.database.clone().into_os_string();
         name.push("-payments");
         open_books(&PathBuf::from(name)).await
+    }
+
+    /// The bank decides now what it would have decided in an hour.
+    pub async fn let_the_bank_decide(&self) {
+        sqlx::query("UPDATE payments SET due_at = 1 WHERE due_at IS NOT NULL")
+            .execute(&mut self.payment_books().await)
+            .await
+            .unwrap();
     }
 
     /// Ends the time of every hold.

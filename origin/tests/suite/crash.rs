@@ -10,7 +10,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::common::{Gate, ISSUER, SALE, SECRET, Said, open_books, read};
+use crate::common::{Gate, ISSUER, SALE, SECRET, Said, client, open_books, read};
 
 const ROUNDS: u32 = 10;
 const SHOPPERS: u32 = 12;
@@ -140,7 +140,7 @@ async fn a_killed_process_loses_no_answer_and_no_unit() {
         jwks.display()
     );
     std::fs::write(&config, text).unwrap();
-    let sale = Arc::new(Sale { client: reqwest::Client::new(), gate, told: Told::default() });
+    let sale = Arc::new(Sale { client: client(), gate, told: Told::default() });
     for round in 0..ROUNDS {
         let process = Process::start(&config);
         let shoppers: Vec<_> = (0..SHOPPERS)

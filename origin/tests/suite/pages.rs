@@ -96,6 +96,7 @@ async fn a_slow_payment_s_page_looks_again_by_itself() {
     check_page(&page);
     assert!(page.text.contains("Waiting for your bank") && page.text.contains("role=\"status\""));
     assert_eq!(page.header("refresh"), Some("2"));
+    shop.let_the_bank_decide().await;
     shop.settled("ann", path, &["sold"]).await;
     let page = shop.page("ann", path).await;
     assert!(page.text.contains("It is yours"));
