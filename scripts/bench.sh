@@ -11,6 +11,10 @@ while read -r file; do
   [ $# -eq 0 ] || [[ " $* " == *" $bench "* ]] || continue
   manifest="$(dirname "$(dirname "$file")")/Cargo.toml"
   echo "bench: $bench ($manifest)"
+  if [ "$manifest" = tests/Cargo.toml ]; then
+    # Whole-system benchmarks start these.
+    cargo build --quiet --locked --release -p ropeline-gateway -p ropeline-origin --all-features --bins --examples
+  fi
   cargo bench --quiet --locked --manifest-path "$manifest" --all-features --bench "$bench"
   ran=$((ran + 1))
 done < <(git ls-files --cached --others --exclude-standard '*/benches/*.rs' | grep -E '/benches/[^/]+\.rs$')

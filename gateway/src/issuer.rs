@@ -8,7 +8,7 @@ use ropeline_token::{AdmissionClaims, Claims, IssueError, TicketClaims};
 use crate::keys::Keys;
 
 /// How long a ticket lives, in seconds. Longer than any sale, since a ticket's real end is its sale's.
-pub const TICKET_LIFE_S: u64 = 30 * 24 * 3600;
+const TICKET_LIFE_S: u64 = 30 * 24 * 3600;
 
 /// Signs tickets and admission tokens, each with its own key.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! One sale as this gateway shows it: the last view of the store, and what is prepared from it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -17,6 +18,7 @@ pub struct LiveSale {
     pub id: SaleId,
     showing: ArcSwap<Showing>,
     places: ArcSwapOption<Places>,
+    listing: AtomicBool,
     probe: Probe,
 }
 
@@ -73,6 +75,7 @@ impl LiveSale {
             probe: Probe::new(&view.definition),
             showing: ArcSwap::from_pointee(renderer.showing(view, None)),
             places: ArcSwapOption::empty(),
+            listing: AtomicBool::new(false),
         }
     }
 
@@ -93,17 +96,19 @@ impl LiveSale {
         changed
     }
 
-    /// The draw whose places are not listed yet. Listing two million takes the better part of a second.
-    pub(super) fn unlisted_draw(&self) -> Option<Shuffle> {
-        let shuffle = shuffle(&self.showing().view)?;
+    /// Begins to list the places of a draw that are not listed yet. Two million take the better part of a second, so
+    /// that happens beside; until it is done each place is computed alone.
+    pub(super) fn list_places(self: &Arc<Self>) {
+        let Some(shuffle) = shuffle(&self.showing().view) else { return };
         let listed = self.places.load().as_ref().is_some_and(|places| places.shuffle == shuffle);
-        (!listed).then_some(shuffle)
-    }
-
-    /// Keeps the list of places of a draw.
-    pub(super) fn list_places(&self, shuffle: Shuffle) {
-        let list = shuffle.places();
-        self.places.store(Some(Arc::new(Places { shuffle, list })));
+        if listed || self.listing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let sale = Arc::clone(self);
+        tokio::task::spawn_blocking(move || {
+            sale.places.store(Some(Arc::new(Places { shuffle, list: shuffle.places() })));
+            sale.listing.store(false, Ordering::Release);
+        });
     }
 
     /// Where an arrival stands. Looked up where the draw has been listed, else computed alone.

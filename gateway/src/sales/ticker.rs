@@ -31,13 +31,7 @@ impl Ticker {
             if let Err(error) = self.sales.tick(&sale).await {
                 tracing::error!(sale = %sale.id, %error, "the sale cannot be moved on");
             }
-            if let Some(shuffle) = sale.unlisted_draw() {
-                let listing = Arc::clone(&sale);
-                let listed = tokio::task::spawn_blocking(move || listing.list_places(shuffle)).await;
-                if let Err(error) = listed {
-                    tracing::error!(sale = %sale.id, %error, "the draw's places could not be listed");
-                }
-            }
+            sale.list_places();
         }
     }
 }

@@ -11,9 +11,12 @@ use super::standing::{self, StandingDocument};
 use super::{Call, fields, find, unavailable, unidentified};
 use crate::answer::Answer;
 use crate::gateway::Gateway;
-use crate::issuer::TICKET_LIFE_S;
 use crate::problem::Problem;
 use crate::sales::LiveSale;
+
+/// How long a browser keeps a ticket, in seconds: a week. Shorter than its life, so that the tickets of many sales do not
+/// pile up in every request; joining again gives the same one.
+const TICKET_COOKIE_S: u64 = 7 * 24 * 3600;
 
 #[derive(Serialize)]
 struct Document {
@@ -52,7 +55,7 @@ pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call)
     })?;
 
     let name = cookie::ticket(sale.id.as_str(), gateway.cookies.secure);
-    let ticket_cookie = gateway.cookies.set(&name, &ticket, TICKET_LIFE_S);
+    let ticket_cookie = gateway.cookies.set(&name, &ticket, TICKET_COOKIE_S);
     let answer = match &call.return_to {
         Some(path) => Answer::see_other(path),
         None => {

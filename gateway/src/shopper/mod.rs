@@ -13,7 +13,7 @@ mod status;
 
 use std::sync::Arc;
 
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use ropeline_decision::{cookie, header as ours, presented};
@@ -97,27 +97,32 @@ fn reading(head: &RequestHeader) -> Result<(), Problem> {
     if matches!(head.method, Method::GET | Method::HEAD) { Ok(()) } else { Err(method_refused("GET")) }
 }
 
-/// Only POST, and only from a page of this very host: a cookie must not be used by somebody else's page.
+/// Only POST, and only from a page of this site: a cookie must not be used by somebody else's page.
 fn posting(head: &RequestHeader) -> Result<(), Problem> {
     if head.method != Method::POST {
         return Err(method_refused("POST"));
     }
-    let foreign = || {
-        Problem::new(
+    if is_foreign(&head.headers) {
+        return Err(Problem::new(
             StatusCode::FORBIDDEN,
             "origin_foreign",
             "The call comes from another site's page",
-            "Call from a page of this host.",
-        )
-    };
-    if head.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
-        return Err(foreign());
+            "Call from a page of this site.",
+        ));
     }
-    let Some(origin) = head.headers.get(header::ORIGIN) else { return Ok(()) };
-    let host = head.headers.get(header::HOST).map(HeaderValue::as_bytes);
-    let host = host.or_else(|| head.uri.authority().map(|authority| authority.as_str().as_bytes()));
+    Ok(())
+}
+
+/// Whether another site's page sent the request. Browsers say so in `Sec-Fetch-Site`; where one does not (over plain
+/// HTTP, or an old one), `Origin` must name the host asked. What is no browser sends neither, and has no cookies of
+/// somebody else's.
+fn is_foreign(headers: &HeaderMap) -> bool {
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return site == "cross-site";
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return false };
     let origin_host = origin.as_bytes().splitn(3, |byte| *byte == b'/').nth(2);
-    if origin_host.is_some() && origin_host == host { Ok(()) } else { Err(foreign()) }
+    origin_host.is_none() || origin_host != headers.get(header::HOST).map(HeaderValue::as_bytes)
 }
 
 fn method_refused(allowed: &str) -> Problem {
@@ -211,4 +216,34 @@ fn no_ticket(sale: &LiveSale, refusal: Refusal) -> Problem {
     let code = if refusal == Refusal::Missing { "ticket_missing" } else { refusal.code() };
     Problem::new(StatusCode::UNAUTHORIZED, code, "There is no valid ticket", "Join the queue first.")
         .sale(sale.id.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn another_sites_page_is_told_from_our_own() {
+        for ours in [
+            &[("host", "shop.example")][..],
+            &[("host", "shop.example"), ("origin", "https://shop.example")],
+            &[("host", "127.0.0.1:8080"), ("origin", "http://127.0.0.1:8080")],
+            // A proxy of ours changed the host; the browser's own word stands.
+            &[("host", "10.0.0.1"), ("origin", "https://shop.example"), ("sec-fetch-site", "same-origin")],
+        ] {
+            assert!(!is_foreign(&headers(ours)), "{ours:?}");
+        }
+        for foreign in [
+            &[("host", "shop.example"), ("origin", "https://evil.example")][..],
+            &[("host", "shop.example"), ("origin", "null")],
+            &[("host", "shop.example"), ("origin", "https://shop.example.evil.example")],
+            &[("host", "shop.example"), ("origin", "https://shop.example"), ("sec-fetch-site", "cross-site")],
+        ] {
+            assert!(is_foreign(&headers(foreign)), "{foreign:?}");
+        }
+    }
 }
