@@ -7,7 +7,10 @@ use crate::answer::Answer;
 
 /// One thing that stands in a request's way.
 #[derive(Clone, Debug)]
-pub struct Problem {
+pub struct Problem(Box<Parts>);
+
+#[derive(Clone, Debug)]
+struct Parts {
     status: StatusCode,
     code: &'static str,
     title: &'static str,
@@ -41,7 +44,15 @@ impl Problem {
         title: &'static str,
         detail: impl Into<String>,
     ) -> Self {
-        Self { status, code, title, detail: detail.into(), sale: None, room: None, retry_after_s: None }
+        Self(Box::new(Parts {
+            status,
+            code,
+            title,
+            detail: detail.into(),
+            sale: None,
+            room: None,
+            retry_after_s: None,
+        }))
     }
 
     /// Something failed here that the client cannot mend; what it was is in the log alone.
@@ -58,55 +69,55 @@ impl Problem {
     /// The same problem, naming the sale.
     #[must_use]
     pub fn sale(mut self, sale: &str) -> Self {
-        self.sale = Some(sale.to_owned());
+        self.0.sale = Some(sale.to_owned());
         self
     }
 
     /// The same problem, naming the address of the sale's room.
     #[must_use]
     pub fn room(mut self, room: String) -> Self {
-        self.room = Some(room);
+        self.0.room = Some(room);
         self
     }
 
     /// The same problem, saying when to try again, in seconds.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
-        self.retry_after_s = Some(seconds);
+        self.0.retry_after_s = Some(seconds);
         self
     }
 
     /// The stable code.
     #[must_use]
     pub fn code(&self) -> &'static str {
-        self.code
+        self.0.code
     }
 
     /// The status code.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        self.status
+        self.0.status
     }
 
     /// The answer that carries the document.
     #[must_use]
     pub fn answer(&self) -> Answer {
         let document = Document {
-            r#type: format!("urn:ropeline:problem:{}", self.code),
-            title: self.title,
-            status: self.status.as_u16(),
-            detail: &self.detail,
-            code: self.code,
-            sale: self.sale.as_deref(),
-            room: self.room.as_deref(),
-            retry_after_s: self.retry_after_s,
+            r#type: format!("urn:ropeline:problem:{}", self.0.code),
+            title: self.0.title,
+            status: self.0.status.as_u16(),
+            detail: &self.0.detail,
+            code: self.0.code,
+            sale: self.0.sale.as_deref(),
+            room: self.0.room.as_deref(),
+            retry_after_s: self.0.retry_after_s,
         };
         let body = serde_json::to_vec(&document).unwrap_or_default();
-        let mut answer = Answer::with_body(self.status, "application/problem+json", body);
-        if let Some(seconds) = self.retry_after_s {
+        let mut answer = Answer::with_body(self.0.status, "application/problem+json", body);
+        if let Some(seconds) = self.0.retry_after_s {
             answer = answer.header(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.status == StatusCode::UNAUTHORIZED {
+        if self.0.status == StatusCode::UNAUTHORIZED {
             // RFC 9110 §11.6.1: a 401 names a scheme.
             answer =
                 answer.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Ropeline realm=\"sale\""));

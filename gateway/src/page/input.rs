@@ -1,42 +1,13 @@
 //! What the page is told: the sale as everyone sees it, and one visitor's standing.
 
-use std::collections::BTreeMap;
+use ropeline_queue::flow::EtaRange;
+use ropeline_queue::{PauseReason, Phase};
 
 use super::texts::Language;
 
-/// The sale's phase. Names as in the snapshot.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Phase {
-    /// Joining has not opened.
-    Scheduled,
-    /// Joining is open, calling is not.
-    PreQueue,
-    /// Joining for the draw has closed and its result is awaited.
-    Drawing,
-    /// Visitors are called.
-    Open,
-    /// The operator, or the shop's health, has stopped calling for now.
-    Paused,
-    /// Over.
-    Closed,
-    /// Nothing is left.
-    SoldOut,
-}
-
-/// Why a sale is paused, in the operator's words.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Reason {
-    /// The reason as the operator gave it.
-    pub text: String,
-    /// The reason by language tag ("de", "pt-BR").
-    pub translations: BTreeMap<String, String>,
-}
-
-impl Reason {
-    /// The reason in `language`, or as it was given.
-    pub(super) fn in_language(&self, language: Language) -> &str {
-        self.translations.get(language.tag()).unwrap_or(&self.text)
-    }
+/// A pause's reason in `language`, or as the operator gave it.
+pub(super) fn in_language(reason: &PauseReason, language: Language) -> &str {
+    reason.translations.get(language.tag()).unwrap_or(&reason.text)
 }
 
 /// All that the page shows of a sale to everyone. Two equal inputs make the same bytes, so a gateway prepares the
@@ -60,18 +31,9 @@ pub struct RoomInput {
     /// When the draw takes those who have joined; `None` for a sale without a draw.
     pub draw_closes_at: Option<u64>,
     /// Why it is paused.
-    pub paused_reason: Option<Reason>,
+    pub paused_reason: Option<PauseReason>,
     /// Nothing is free, and some of what is held may come back: nobody is called for now.
     pub all_held: bool,
-}
-
-/// An expected wait, as a range in seconds.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Eta {
-    /// A quarter of those in this position wait less.
-    pub low_s: u64,
-    /// A quarter wait longer.
-    pub high_s: u64,
 }
 
 /// How one visitor stands in the sale.
@@ -86,7 +48,7 @@ pub enum Standing {
         /// All places below this have been called.
         serving: u64,
         /// The expected wait, where it is known.
-        eta: Option<Eta>,
+        eta: Option<EtaRange>,
     },
     /// Has been called.
     Called {

@@ -13,7 +13,7 @@ mod template;
 mod tests;
 mod texts;
 
-pub use input::{Eta, Phase, Reason, RoomInput, Standing};
+pub use input::{RoomInput, Standing};
 pub use prepared::{Encoding, Prepared, Representation, Selected};
 pub use texts::Language;
 

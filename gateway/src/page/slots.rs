@@ -2,7 +2,7 @@
 
 use super::Words;
 use super::assets::Assets;
-use super::input::{RoomInput, Standing, State};
+use super::input::{RoomInput, Standing, State, in_language};
 use super::template::Value;
 use super::texts::{Language, StateText, fill, rfc3339, utc_words};
 
@@ -179,9 +179,12 @@ impl<'a> Page<'a> {
 
     /// The operator's reason, while the sale is paused and whatever the visitor's own state is.
     fn reason(&self) -> Option<&'a str> {
-        let reason =
-            self.input.paused_reason.as_ref().filter(|_| self.input.phase == super::Phase::Paused)?;
-        Some(reason.in_language(self.language)).filter(|text| !text.is_empty())
+        let reason = self
+            .input
+            .paused_reason
+            .as_ref()
+            .filter(|_| self.input.phase == ropeline_queue::Phase::Paused)?;
+        Some(in_language(reason, self.language)).filter(|text| !text.is_empty())
     }
 }
 

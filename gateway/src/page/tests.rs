@@ -1,6 +1,8 @@
 use std::io::Read;
 
 use proptest::prelude::*;
+use ropeline_queue::flow::EtaRange;
+use ropeline_queue::{PauseReason, Phase};
 use serde_json::Value;
 
 use super::*;
@@ -29,7 +31,7 @@ fn page(input: &RoomInput, standing: Standing) -> String {
 }
 
 const fn waiting(place: u64, serving: u64) -> Standing {
-    Standing::Waiting { place: Some(place), serving, eta: Some(Eta { low_s: 300, high_s: 600 }) }
+    Standing::Waiting { place: Some(place), serving, eta: Some(EtaRange { low_s: 300, high_s: 600 }) }
 }
 
 /// The opening tag of the element with this id.
@@ -83,7 +85,7 @@ fn waits_are_told_as_the_script_tells_them() {
     let texts = Texts::load(Language::English).unwrap();
     let table: Value = serde_json::from_str(include_str!("../../room/testdata/waits.json")).unwrap();
     for case in table["cases"].as_array().unwrap() {
-        let eta = Eta { low_s: case[0].as_u64().unwrap(), high_s: case[1].as_u64().unwrap() };
+        let eta = EtaRange { low_s: case[0].as_u64().unwrap(), high_s: case[1].as_u64().unwrap() };
         assert_eq!(texts.wait(Some(eta)), case[2].as_str().unwrap(), "{eta:?}");
     }
     assert_eq!(texts.wait(None), "Not known yet");
@@ -149,7 +151,7 @@ fn forms_carry_the_sale_and_the_way_back() {
 #[test]
 fn a_pause_says_why_in_the_pages_language() {
     let mut sale = input(Phase::Paused);
-    sale.paused_reason = Some(Reason {
+    sale.paused_reason = Some(PauseReason {
         text: "Zahlungen dauern gerade.".into(),
         translations: [("en".into(), "Payments are slow.".into())].into(),
     });
@@ -184,7 +186,7 @@ fn nothing_from_outside_becomes_markup() {
     sale.title = evil.into();
     sale.entry_url = evil.into();
     sale.sale = evil.into();
-    sale.paused_reason = Some(Reason { text: evil.into(), translations: [].into() });
+    sale.paused_reason = Some(PauseReason { text: evil.into(), translations: [].into() });
     let html = String::from_utf8(room().personal(&sale, &waiting(3, 1), evil, Language::English)).unwrap();
     assert_eq!(html.matches("<script").count(), 1, "only the page's own script");
     assert!(!html.contains("'>") && !html.contains('\0'));
@@ -324,7 +326,7 @@ proptest! {
     #[test]
     fn a_wait_is_never_told_shorter_than_it_is(low_s in 0u64..100_000, more in 0u64..100_000) {
         let texts = Texts::load(Language::English).unwrap();
-        let words = texts.wait(Some(Eta { low_s, high_s: low_s + more }));
+        let words = texts.wait(Some(EtaRange { low_s, high_s: low_s + more }));
         // The last duration told, in minutes.
         let told = words.rsplit(" to ").next().unwrap();
         let number = |unit: &str| {

@@ -137,7 +137,7 @@ impl Texts {
     }
 
     /// A wait in words: rounded outwards, coarser the longer it is, and never more exact than it is known.
-    pub(super) fn wait(&self, eta: Option<super::Eta>) -> String {
+    pub(super) fn wait(&self, eta: Option<ropeline_queue::flow::EtaRange>) -> String {
         let Some(eta) = eta else {
             return self.eta.unknown.clone();
         };

@@ -115,10 +115,10 @@ impl LiveSale {
     #[must_use]
     pub fn position(&self, arrival: Arrival) -> Position {
         let showing = self.showing();
-        if let (Some(places), Some(shuffle)) = (self.places.load().as_ref(), shuffle(&showing.view)) {
-            if places.shuffle == shuffle {
-                return Position { arrival, place: Some(places.list.place(arrival)) };
-            }
+        if let (Some(places), Some(shuffle)) = (self.places.load().as_ref(), shuffle(&showing.view))
+            && places.shuffle == shuffle
+        {
+            return Position { arrival, place: Some(places.list.place(arrival)) };
         }
         showing.view.position(arrival)
     }
@@ -148,14 +148,11 @@ fn room_input(view: &SaleView, api_prefix: &str) -> RoomInput {
         title: if definition.title.is_empty() { definition.id.to_string() } else { definition.title.clone() },
         api_prefix: api_prefix.to_owned(),
         entry_url: entry_url(view),
-        phase: phase(view.phase),
+        phase: view.phase,
         joins_open_at: definition.joins_open_at.map(|at| at.0),
         opens_at: definition.opens_at.map(|at| at.0),
         draw_closes_at: definition.draw.map(|draw| draw.closes_at.0),
-        paused_reason: view.paused_reason.as_ref().map(|reason| page::Reason {
-            text: reason.text.clone(),
-            translations: reason.translations.clone(),
-        }),
+        paused_reason: view.paused_reason.clone(),
         all_held: view.stock.is_some_and(|stock| stock.available == 0 && !stock.is_gone()),
     }
 }
@@ -166,16 +163,4 @@ fn entry_url(view: &SaleView) -> String {
     let first_route =
         || definition.protect.routes.first().map(|route| route.trim_start_matches('=').to_owned());
     definition.entry_url.clone().or_else(first_route).unwrap_or_else(|| "/".to_owned())
-}
-
-fn phase(phase: ropeline_queue::Phase) -> page::Phase {
-    match phase {
-        ropeline_queue::Phase::Scheduled => page::Phase::Scheduled,
-        ropeline_queue::Phase::PreQueue => page::Phase::PreQueue,
-        ropeline_queue::Phase::Drawing => page::Phase::Drawing,
-        ropeline_queue::Phase::Open => page::Phase::Open,
-        ropeline_queue::Phase::Paused => page::Phase::Paused,
-        ropeline_queue::Phase::SoldOut => page::Phase::SoldOut,
-        ropeline_queue::Phase::Closed => page::Phase::Closed,
-    }
 }

@@ -83,7 +83,7 @@ pub(super) async fn accounts(account: &Account, leeway: Leeway) -> anyhow::Resul
         leeway_s: leeway.seconds(),
     };
     let jwks = read(&account.jwks).await.context("visitor.account.jwks")?;
-    Ok(Accounts::new(rules, &jwks).context("visitor.account.jwks")?)
+    Accounts::new(rules, &jwks).context("visitor.account.jwks")
 }
 
 fn jwt_algorithm(algorithm: AccountAlgorithm) -> jsonwebtoken::Algorithm {

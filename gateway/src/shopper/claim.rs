@@ -33,10 +33,10 @@ pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call)
     if let Some(path) = &call.return_to {
         // A form's sender goes on either way: into the shop, or back to the room, which says what is in the way.
         let mut answer = Answer::see_other(path);
-        if let Ok(held) = held {
-            if let Ok(Admitted { cookie: Some(cookie), .. }) = admit(gateway, &sale, &held).await {
-                answer = answer.cookie(cookie);
-            }
+        if let Ok(held) = held
+            && let Ok(Admitted { cookie: Some(cookie), .. }) = admit(gateway, &sale, &held).await
+        {
+            answer = answer.cookie(cookie);
         }
         return Ok(answer);
     }

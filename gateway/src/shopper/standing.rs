@@ -119,7 +119,7 @@ impl Stands {
                 page::Standing::Waiting {
                     place: self.position.place.map(|place| place.0).filter(|_| view.phase != Phase::PreQueue),
                     serving: view.serving.0,
-                    eta: self.eta().map(|eta| page::Eta { low_s: eta.low_s, high_s: eta.high_s }),
+                    eta: self.eta(),
                 }
             }
         }
