@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::claims::{AdmissionClaims, Claims, TicketClaims, is_plain};
 use crate::json::{self, JsonError, Value, Writer};
 use crate::jws::Kind;
-use crate::keys::{KeyError, PublicKey, bytes32, encoded};
+use crate::keys::{KeyError, PublicKey, bytes32, encoded, named_by_thumbprint};
 
 #[cfg(test)]
 mod tests;
@@ -75,7 +75,7 @@ impl SigningKey {
     pub fn from_jwk(jwk: &[u8]) -> Result<Self, SigningKeyError> {
         let jwk = json::parse(jwk)?;
         let jwk = jwk.as_object().ok_or(KeyError::NotAnObject)?;
-        let public = PublicKey::from_members(jwk)?;
+        let public = PublicKey::from_members(jwk, named_by_thumbprint)?;
         let seed =
             jwk.get("d").and_then(Value::as_str).and_then(bytes32).ok_or(SigningKeyError::PrivateInvalid)?;
         let key = ed25519_dalek::SigningKey::from_bytes(&seed);

@@ -32,8 +32,8 @@ pub enum KeyError {
     /// `use` or `alg` says that the key is for something else.
     #[error("a key's use or alg is not Ed25519 signing")]
     OtherUse,
-    /// `kid` is not a string of 1 to 255 bytes without control characters.
-    #[error("a key's kid is not a plain string")]
+    /// `kid` is not a string of 1 to 255 bytes without control characters, or missing in a set.
+    #[error("a key's kid is missing or not a plain string")]
     KidInvalid,
     /// `x` is not 32 bytes of canonical base64url, not a canonical point, or a point of small or mixed order.
     #[error("a key's x is not a sound Ed25519 public key")]
@@ -85,18 +85,18 @@ impl PublicKey {
     /// Anything but a sound public Ed25519 key for signatures.
     pub fn from_jwk(jwk: &[u8]) -> Result<Self, KeyError> {
         let jwk = json::parse(jwk)?;
-        Self::from_value(&jwk)
+        Self::from_value(&jwk, named_by_thumbprint)
     }
 
-    fn from_value(jwk: &Value<'_>) -> Result<Self, KeyError> {
+    fn from_value(jwk: &Value<'_>, unnamed: Unnamed) -> Result<Self, KeyError> {
         let jwk = jwk.as_object().ok_or(KeyError::NotAnObject)?;
         if jwk.get("d").is_some() {
             return Err(KeyError::PrivateMember);
         }
-        Self::from_members(jwk)
+        Self::from_members(jwk, unnamed)
     }
 
-    pub(crate) fn from_members(jwk: &Object<'_>) -> Result<Self, KeyError> {
+    pub(crate) fn from_members(jwk: &Object<'_>, unnamed: Unnamed) -> Result<Self, KeyError> {
         let member = |name| jwk.get(name).and_then(Value::as_str);
         if member("kty") != Some("OKP") || member("crv") != Some("Ed25519") {
             return Err(KeyError::OtherKind);
@@ -108,10 +108,10 @@ impl PublicKey {
         }
         let key = member("x").and_then(bytes32).and_then(|x| sound(&x)).ok_or(KeyError::PointInvalid)?;
         let kid = match jwk.get("kid") {
-            None => thumbprint(&key),
-            Some(kid) => kid.as_str().filter(|kid| is_plain(kid)).ok_or(KeyError::KidInvalid)?.into(),
+            None => unnamed(&key),
+            Some(kid) => kid.as_str().filter(|kid| is_plain(kid)).map(String::from),
         };
-        Ok(Self { kid, key })
+        Ok(Self { kid: kid.ok_or(KeyError::KidInvalid)?, key })
     }
 
     #[cfg(feature = "issue")]
@@ -200,7 +200,8 @@ impl KeySet {
         Ok(Self { keys })
     }
 
-    /// Reads a JWK Set (RFC 7517, section 5). Members it does not know are ignored; a key it does not know is not.
+    /// Reads a JWK Set (RFC 7517, section 5). Members it does not know are ignored; a key it does not know is not. Each
+    /// key must have a `kid`.
     ///
     /// # Errors
     /// The text is not a set of sound public Ed25519 keys with different names.
@@ -218,7 +219,7 @@ impl KeySet {
             .iter()
             .enumerate()
             .map(|(index, key)| {
-                PublicKey::from_value(key).map_err(|reason| KeySetError::Key { index, reason })
+                PublicKey::from_value(key, |_| None).map_err(|reason| KeySetError::Key { index, reason })
             })
             .collect::<Result<Vec<_>, _>>()?;
         Self::new(keys)
@@ -274,6 +275,13 @@ impl KeySet {
     pub fn document(&self, jws: &str) -> Result<Vec<u8>, Refusal> {
         jws::open(jws, Kind::Document, self)
     }
+}
+
+/// What to call a key without `kid`. A set has no name for it, which keeps SHA-256 out of edges.
+type Unnamed = fn(&VerifyingKey) -> Option<String>;
+
+pub(crate) fn named_by_thumbprint(key: &VerifyingKey) -> Option<String> {
+    Some(thumbprint(key))
 }
 
 /// A point every signature of which `verify_strict` judges without ambiguity: canonically written and of prime order.

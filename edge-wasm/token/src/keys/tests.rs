@@ -154,6 +154,7 @@ fn a_set_with_a_fault_is_refused_as_a_whole() {
         (format!(r#"{{"kty":"OKP","crv":"Ed25519","x":"{x}","alg":"HS256"}}"#), KeyError::OtherUse),
         (format!(r#"{{"kty":"OKP","crv":"Ed25519","x":"{x}","kid":7}}"#), KeyError::KidInvalid),
         (format!(r#"{{"kty":"OKP","crv":"Ed25519","x":"{x}","kid":""}}"#), KeyError::KidInvalid),
+        (format!(r#"{{"kty":"OKP","crv":"Ed25519","x":"{x}"}}"#), KeyError::KidInvalid),
         (format!(r#"{{"kty":"OKP","crv":"Ed25519","x":"{x}="}}"#), KeyError::PointInvalid),
         (format!(r#"{{"kty":"OKP","crv":"Ed25519","x":"{}"}}"#, &x[1..]), KeyError::PointInvalid),
         (format!(r#"{{"kty":"OKP","crv":"Ed25519","x":"{x}","d":"{x}"}}"#), KeyError::PrivateMember),
