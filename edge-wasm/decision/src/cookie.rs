@@ -1,6 +1,5 @@
 //! Reading cookies (RFC 6265, section 5.4) and the names of ours.
 
-use alloc::format;
 use alloc::string::String;
 
 use thiserror::Error;
@@ -15,19 +14,19 @@ pub struct Repeated;
 /// The name of the visitor's own cookie.
 #[must_use]
 pub fn visitor(secure: bool) -> String {
-    format!("{}ropeline-visitor", prefix(secure))
+    [prefix(secure), "ropeline-visitor"].concat()
 }
 
 /// The name of the cookie that holds the ticket for a sale.
 #[must_use]
 pub fn ticket(sale: &str, secure: bool) -> String {
-    format!("{}ropeline-ticket-{sale}", prefix(secure))
+    [prefix(secure), "ropeline-ticket-", sale].concat()
 }
 
 /// The name of the cookie that holds the admission token for a sale.
 #[must_use]
 pub fn admission(sale: &str, secure: bool) -> String {
-    format!("{}ropeline-admission-{sale}", prefix(secure))
+    [prefix(secure), "ropeline-admission-", sale].concat()
 }
 
 /// With `__Host-`, a browser takes the cookie only from this host over TLS: no sister host can plant one.

@@ -13,6 +13,7 @@ extern crate std;
 
 pub mod cookie;
 mod decide;
+mod fold;
 pub mod header;
 pub mod host;
 mod navigation;

@@ -5,6 +5,7 @@ use ropeline_token::Leeway;
 use ropeline_token::json::JsonError;
 use thiserror::Error;
 
+use crate::fold::fold;
 use crate::host;
 use crate::path::{self, Path};
 
@@ -110,12 +111,11 @@ impl PathPattern {
     }
 }
 
-/// Case-insensitive as servers on case-insensitive file systems are: letter by letter, for all of Unicode.
 fn strip_prefix_ignoring_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     let mut rest = text.chars();
     for expected in prefix.chars() {
         let found = rest.next()?;
-        if found != expected && !found.to_lowercase().eq(expected.to_lowercase()) {
+        if fold(found) != fold(expected) {
             return None;
         }
     }

@@ -107,7 +107,11 @@ fn integer(object: &Object<'_>, name: &str) -> Option<u64> {
 /// Whether a text can go into a header field and come out the same: 1 to 255 bytes, no control characters, no space at
 /// either end.
 pub(crate) fn is_plain(text: &str) -> bool {
-    (1..=255).contains(&text.len()) && !text.chars().any(char::is_control) && text.trim() == text
+    let at_an_end = |text: Option<char>| text.is_some_and(char::is_whitespace);
+    (1..=255).contains(&text.len())
+        && !text.chars().any(char::is_control)
+        && !at_an_end(text.chars().next())
+        && !at_an_end(text.chars().next_back())
 }
 
 /// How far clocks may differ, in whole seconds: 5 unless said otherwise, 60 at most.

@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::claims::{AdmissionClaims, Claims, TicketClaims, is_plain};
 use crate::json::{self, JsonError, Value, Writer};
 use crate::jws::Kind;
-use crate::keys::{KeyError, PublicKey, bytes32, encoded, named_by_thumbprint};
+use crate::keys::{KeyError, PublicKey, encoded, named_by_thumbprint};
 
 #[cfg(test)]
 mod tests;
@@ -77,7 +77,7 @@ impl SigningKey {
         let jwk = jwk.as_object().ok_or(KeyError::NotAnObject)?;
         let public = PublicKey::from_members(jwk, named_by_thumbprint)?;
         let seed =
-            jwk.get("d").and_then(Value::as_str).and_then(bytes32).ok_or(SigningKeyError::PrivateInvalid)?;
+            jwk.get("d").and_then(Value::as_str).and_then(secret).ok_or(SigningKeyError::PrivateInvalid)?;
         let key = ed25519_dalek::SigningKey::from_bytes(&seed);
         if !public.is(&key.verifying_key()) {
             return Err(SigningKeyError::Mismatch);
@@ -179,4 +179,11 @@ impl SigningKey {
         }
         Ok(jws)
     }
+}
+
+/// Decoded in constant time: it is a secret.
+fn secret(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let decoded = Base64UrlUnpadded::decode(text, &mut bytes).ok()?;
+    (decoded.len() == 32).then_some(bytes)
 }

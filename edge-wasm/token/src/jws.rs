@@ -2,8 +2,7 @@
 
 use alloc::vec::Vec;
 
-use base64ct::{Base64UrlUnpadded, Encoding};
-
+use crate::base64url;
 use crate::json;
 use crate::keys::KeySet;
 use crate::refusal::Refusal;
@@ -55,18 +54,15 @@ pub(crate) fn open(jws: &str, kind: Kind, keys: &KeySet) -> Result<Vec<u8>, Refu
         return Err(Refusal::Malformed);
     }
 
-    let header = Base64UrlUnpadded::decode_vec(header).map_err(|_| Refusal::Malformed)?;
+    let header = base64url::decode(header).ok_or(Refusal::Malformed)?;
     let key = check_header(&header, kind, keys)?;
 
-    let mut bytes = [0; SIGNATURE_BYTES];
-    let decoded = Base64UrlUnpadded::decode(signature, &mut bytes).map_err(|_| Refusal::Malformed)?;
-    if decoded.len() != SIGNATURE_BYTES {
-        return Err(Refusal::Malformed);
-    }
-    if !key.verifies(signed.as_bytes(), &bytes) {
+    let signature = base64url::decode(signature).ok_or(Refusal::Malformed)?;
+    let signature = signature.try_into().map_err(|_| Refusal::Malformed)?;
+    if !key.verifies(signed.as_bytes(), &signature) {
         return Err(Refusal::SignatureInvalid);
     }
-    Base64UrlUnpadded::decode_vec(payload).map_err(|_| Refusal::Malformed)
+    base64url::decode(payload).ok_or(Refusal::Malformed)
 }
 
 /// Exactly `alg`, `kid` and `typ`: whatever else JOSE allows (`crit`, `b64`, `jwk`, `jku`, …) changes what a signature

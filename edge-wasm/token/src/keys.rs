@@ -6,6 +6,7 @@ use ed25519_dalek::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+use crate::base64url;
 use crate::claims::{AdmissionClaims, Authentic, TicketClaims, is_plain};
 use crate::json::{self, JsonError, Object, Value, Writer};
 use crate::jws::{self, Kind, SIGNATURE_BYTES};
@@ -106,7 +107,10 @@ impl PublicKey {
         {
             return Err(KeyError::OtherUse);
         }
-        let key = member("x").and_then(bytes32).and_then(|x| sound(&x)).ok_or(KeyError::PointInvalid)?;
+        let key = member("x")
+            .and_then(base64url::decode)
+            .and_then(|x| sound(&x.try_into().ok()?))
+            .ok_or(KeyError::PointInvalid)?;
         let kid = match jwk.get("kid") {
             None => unnamed(&key),
             Some(kid) => kid.as_str().filter(|kid| is_plain(kid)).map(String::from),
@@ -290,12 +294,6 @@ fn sound(x: &[u8; 32]) -> Option<VerifyingKey> {
     let point = key.to_edwards();
     let canonical = point.compress().to_bytes() == *x;
     (canonical && !key.is_weak() && point.is_torsion_free()).then_some(key)
-}
-
-pub(crate) fn bytes32(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    let decoded = Base64UrlUnpadded::decode(text, &mut bytes).ok()?;
-    (decoded.len() == 32).then_some(bytes)
 }
 
 pub(crate) fn encoded(bytes: &[u8; 32]) -> String {

@@ -41,6 +41,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod base64url;
 mod claims;
 #[cfg(feature = "issue")]
 mod issue;

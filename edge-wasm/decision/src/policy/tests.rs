@@ -77,7 +77,7 @@ fn a_pattern_ends_on_a_segment() {
 }
 
 #[test]
-fn case_is_ignored_in_every_alphabet_unless_the_shop_tells_it_apart() {
+fn case_is_ignored_beyond_ascii_too_unless_the_shop_tells_it_apart() {
     assert!(covers("/s\u{c3}le".replace('\u{c3}', "%C3%84").as_str(), "/S%C3%A4LE"));
     let pattern = PathPattern::parse("/sale").unwrap();
     assert!(!pattern.covers(&normalise("/Sale").unwrap(), false));
