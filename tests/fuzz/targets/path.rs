@@ -27,13 +27,12 @@ fuzz_target!(|target: &str| {
     }
     let request = Request { method: "POST", host: "shop.example:443", target, headers: &[] };
     if let Verdict::Forward(forward) = decide(&request, &POLICY, &*KEYS, 0) {
-        for text in [target, &forward.target] {
-            let (path, _) = ropeline_decision::path::split_query(text);
-            let mut bytes = path.as_bytes().to_vec();
-            for _ in 0..3 {
-                assert_ne!(first_segment(&bytes).as_deref(), Some("sale"), "{text}");
-                bytes = decoded(&bytes);
-            }
+        // What was asked for may pass by `/sale` on its way elsewhere (`/sale/%2e%2e/x`); what is forwarded never does.
+        let (path, _) = ropeline_decision::path::split_query(&forward.target);
+        let mut bytes = path.as_bytes().to_vec();
+        for _ in 0..3 {
+            assert_ne!(first_segment(&bytes).as_deref(), Some("sale"), "{target}");
+            bytes = decoded(&bytes);
         }
     }
 });
