@@ -128,16 +128,17 @@ impl Carrier {
                 None => {}
             }
         }
-        // All at once, so that the store can write them together.
-        let told = leases.iter().map(|(sale, arrival, event)| self.store.lease(sale, *arrival, *event));
-        for error in join_all(told).await.into_iter().filter_map(Result::err) {
-            tracing::warn!(%error, "the shop's word on a lease was lost; its clock ends it");
-        }
+        // The stock first: whom the end of a lease makes room for is called for what is left now, not for what was.
         for (sale, StockReport { available, held }) in stocks {
             let stock = Stock { available: available.into(), held: held.map(u64::from) };
             if let Err(error) = self.store.stock(&sale, stock).await {
                 tracing::warn!(%sale, %error, "the shop's stock was not noted; its next answer carries it again");
             }
+        }
+        // All at once, so that the store can write them together.
+        let told = leases.iter().map(|(sale, arrival, event)| self.store.lease(sale, *arrival, *event));
+        for error in join_all(told).await.into_iter().filter_map(Result::err) {
+            tracing::warn!(%error, "the shop's word on a lease was lost; its clock ends it");
         }
     }
 }
