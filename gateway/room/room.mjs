@@ -119,6 +119,8 @@ async function enter() {
     const { status, body } = await call(`/status?sale=${encodeURIComponent(sale)}`);
     if (status === 200) {
       adopt(body);
+      // Status does not know who has claimed: this may be an admission that runs, on the visitor's other device.
+      if (me.standing === "lapsed") await claim();
     } else if (status !== 401) {
       throw new Unavailable();
     } else {
@@ -282,6 +284,7 @@ async function look() {
   const place = ownPlace();
   const reached = me.standing === "waiting" && place !== null && place < snapshot.serving;
   if (reached && !over) me = { ...me, standing: "called" };
+  if (gone) return;
   if (me.standing === "admitted" || (!over && ["called", "recall"].includes(me.standing))) await claim();
   sentBack = false;
 }

@@ -53,9 +53,10 @@ pub(super) fn outside_poll_ms(gateway: &Gateway, sale: &LiveSale) -> u64 {
 }
 
 impl Stands {
-    /// Whether a claim is worth the store's time.
+    /// Whether a claim is worth the store's time. A view does not know who has claimed: what looks lapsed may be an
+    /// admission that runs, on the same visitor's other device.
     pub(super) fn may_claim(&self) -> bool {
-        matches!(self.standing, Standing::Called { .. } | Standing::Lapsed { recallable: true })
+        matches!(self.standing, Standing::Called { .. } | Standing::Lapsed { .. })
     }
 
     fn ahead(&self) -> Option<u64> {
