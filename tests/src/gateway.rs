@@ -8,8 +8,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::http;
 use crate::ports::Port;
 use crate::process::{Process, binary};
 
@@ -117,17 +120,43 @@ impl Gateway {
         &self.operator_token
     }
 
+    /// Calls the operator's listener with its token; the status, and the document where there is one.
+    pub async fn operator(
+        &self,
+        method: Method,
+        path: &str,
+        document: Option<&Value>,
+    ) -> (StatusCode, Value) {
+        let url = format!("http://{}{path}", self.operator.address());
+        let mut request = http::client().request(method, url).bearer_auth(&self.operator_token);
+        if let Some(document) = document {
+            request = request.json(document);
+        }
+        let answer = request.send().await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let (status, bytes) = (answer.status(), answer.bytes().await.unwrap_or_default());
+        (status, serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+
     /// Sends a command for a sale (`open`, `pause`, …) to the operator's listener, with its document.
     ///
     /// # Panics
     /// When it is not carried out.
-    pub async fn command(&self, sale: &str, command: &str, document: &serde_json::Value) {
-        let url = format!("http://{}/api/v1/operator/sales/{sale}/{command}", self.operator.address());
-        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        let answer = client.post(url).bearer_auth(&self.operator_token).json(document).send().await;
-        let answer = answer.unwrap_or_else(|error| panic!("{command} {sale}: {error}"));
-        let (status, text) = (answer.status(), answer.text().await.unwrap_or_default());
-        assert!(status.is_success(), "{command} {sale}: {status} {text}");
+    pub async fn command(&self, sale: &str, command: &str, document: &Value) -> Value {
+        let path = format!("/api/v1/operator/sales/{sale}/{command}");
+        let (status, answer) = self.operator(Method::POST, &path, Some(document)).await;
+        assert!(status.is_success(), "{command} {sale}: {status} {answer}");
+        answer
+    }
+
+    /// A sale as its operator sees it.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub async fn sale(&self, sale: &str) -> Value {
+        let path = format!("/api/v1/operator/sales/{sale}");
+        let (status, answer) = self.operator(Method::GET, &path, None).await;
+        assert!(status.is_success(), "{sale}: {status} {answer}");
+        answer
     }
 
     /// The address of `path` for a shopper.

@@ -13,8 +13,10 @@
     reason = "whatever goes wrong in here is a failure of the test that called, and is printed with its output"
 )]
 
+pub mod accounts;
 pub mod browser;
 pub mod gateway;
+pub mod http;
 pub mod origin;
 pub mod ports;
 pub mod process;

@@ -6,8 +6,10 @@ use std::net::SocketAddr;
 use tempfile::TempDir;
 
 use crate::gateway::{Gateway, ISSUER};
+use crate::http;
 use crate::ports::Port;
 use crate::process::{Process, binary};
+use crate::wait::until;
 
 /// What a reservation service under test sells.
 #[derive(Debug, Clone)]
@@ -29,8 +31,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Starts it on `port`, which the gateway in front of it has as its upstream, and waits until it takes
-    /// connections. It gets its keys from that gateway.
+    /// Starts it on `port`, which the gateway in front of it has as its upstream, and waits until it can
+    /// let shoppers in. It gets its keys from that gateway.
     pub async fn start(port: Port, gateway: &Gateway, product: &Product) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the reservation service");
         let Product { id, total, hold_seconds } = product;
@@ -89,5 +91,12 @@ async fn launch(folder: &TempDir, address: SocketAddr) -> Process {
     let mut process =
         Process::start("ropeline-origin", &binary("ropeline-origin"), arguments, folder.path(), &[]);
     process.listening(address).await;
+    // It listens before it has the gateway's keys, and then says of itself that it cannot let anybody in.
+    let (client, health) = (http::client(), format!("http://{address}/healthz"));
+    until("the reservation service has its keys", || async {
+        let answer = client.get(&health).send().await.ok()?;
+        answer.status().is_success().then_some(())
+    })
+    .await;
     process
 }

@@ -17,6 +17,7 @@ pub const BODY: &str = "the shop itself";
 pub struct Shop {
     address: SocketAddr,
     received: Arc<Mutex<Vec<Vec<u8>>>>,
+    says: Arc<Mutex<String>>,
     server: JoinHandle<()>,
 }
 
@@ -39,13 +40,20 @@ impl Shop {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("its address");
         let received = Arc::new(Mutex::new(Vec::new()));
-        let connections = Arc::clone(&received);
+        let says = Arc::new(Mutex::new(String::new()));
+        let (connections, words) = (Arc::clone(&received), Arc::clone(&says));
         let server = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&connections)));
+                tokio::spawn(serve(stream, Arc::clone(&connections), Arc::clone(&words)));
             }
         });
-        Self { address, received, server }
+        Self { address, received, says, server }
+    }
+
+    /// From now on its answers carry these headers as well.
+    pub fn say(&self, headers: &[(&str, &str)]) {
+        let lines = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        *self.says.lock().expect("no panic while it speaks") = lines;
     }
 
     /// Where it listens.
@@ -88,7 +96,7 @@ impl Received {
     }
 }
 
-async fn serve(mut stream: TcpStream, connections: Arc<Mutex<Vec<Vec<u8>>>>) {
+async fn serve(mut stream: TcpStream, connections: Arc<Mutex<Vec<Vec<u8>>>>, says: Arc<Mutex<String>>) {
     let index = {
         let mut connections = connections.lock().expect("no panic while recording");
         connections.push(Vec::new());
@@ -101,7 +109,8 @@ async fn serve(mut stream: TcpStream, connections: Arc<Mutex<Vec<Vec<u8>>>>) {
         while let Some((request, used)) = parse(&pending) {
             pending.drain(..used);
             let body = if request.line.starts_with("HEAD ") { "" } else { BODY };
-            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", BODY.len());
+            let words = says.lock().expect("no panic while it speaks").clone();
+            let answer = format!("HTTP/1.1 200 OK\r\n{words}Content-Length: {}\r\n\r\n{body}", BODY.len());
             if stream.write_all(answer.as_bytes()).await.is_err() {
                 return;
             }

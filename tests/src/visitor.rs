@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use reqwest::header::{ACCEPT, COOKIE, HeaderMap, SET_COOKIE};
-use reqwest::{Client, Method, RequestBuilder, StatusCode, redirect};
+use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
+use crate::http;
 
 /// What a browser sends when a person goes to a page.
 pub const BROWSER_ACCEPT: &str =
@@ -37,22 +38,28 @@ pub struct Answer {
 impl Visitor {
     /// A visitor nobody has seen before.
     pub fn new(gateway: &Gateway) -> Self {
-        let client =
-            Client::builder().redirect(redirect::Policy::none()).no_proxy().build().expect("a client");
-        Self { base: gateway.url(""), client, cookies: Mutex::default() }
+        Self { base: gateway.url(""), client: http::client(), cookies: Mutex::default() }
     }
 
     /// The same visitor in another tab: the same cookies, a connection of its own.
     #[must_use]
     pub fn another_tab(&self) -> Self {
-        let client =
-            Client::builder().redirect(redirect::Policy::none()).no_proxy().build().expect("a client");
-        Self { base: self.base.clone(), client, cookies: Mutex::new(self.cookies()) }
+        Self { base: self.base.clone(), client: http::client(), cookies: Mutex::new(self.cookies()) }
     }
 
     /// The cookies it holds.
     pub fn cookies(&self) -> BTreeMap<String, String> {
         self.cookies.lock().expect("no panic while held").clone()
+    }
+
+    /// Keeps a cookie that the shop, or somebody else, has put there.
+    pub fn keep_cookie(&self, name: &str, value: &str) {
+        self.cookies.lock().expect("no panic while held").insert(name.to_owned(), value.to_owned());
+    }
+
+    /// Loses a cookie.
+    pub fn lose_cookie(&self, name: &str) {
+        self.cookies.lock().expect("no panic while held").remove(name);
     }
 
     /// Sends a request; `change` adds to it. Cookies are sent and kept.
@@ -62,17 +69,30 @@ impl Visitor {
         path: &str,
         change: impl FnOnce(RequestBuilder) -> RequestBuilder,
     ) -> Answer {
+        self.try_send(method, path, change).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// The same where nobody may answer.
+    ///
+    /// # Errors
+    /// When no whole answer came. What it would have said may have been done.
+    pub async fn try_send(
+        &self,
+        method: Method,
+        path: &str,
+        change: impl FnOnce(RequestBuilder) -> RequestBuilder,
+    ) -> Result<Answer, reqwest::Error> {
         let mut request = self.client.request(method, format!("{}{path}", self.base));
         let cookies = self.cookies();
         if !cookies.is_empty() {
             let pairs: Vec<_> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
             request = request.header(COOKIE, pairs.join("; "));
         }
-        let response = change(request).send().await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let response = change(request).send().await?;
         let (status, headers) = (response.status(), response.headers().clone());
+        let body = response.bytes().await?.to_vec();
         self.keep(&headers);
-        let body = response.bytes().await.unwrap_or_else(|error| panic!("{path}: {error}")).to_vec();
-        Answer { status, headers, body }
+        Ok(Answer { status, headers, body })
     }
 
     fn keep(&self, headers: &HeaderMap) {
@@ -121,9 +141,12 @@ impl Visitor {
     }
 
     async fn call(&self, call: &str, sale: &str) -> Answer {
-        let document = json!({ "sale": sale });
-        let path = format!("/api/v1/queue/{call}");
-        self.send(Method::POST, &path, |request| request.header(ACCEPT, "application/json").json(&document))
+        self.post(&format!("/api/v1/queue/{call}"), &json!({ "sale": sale })).await
+    }
+
+    /// Posts a document, as a script or an app.
+    pub async fn post(&self, path: &str, document: &Value) -> Answer {
+        self.send(Method::POST, path, |request| request.header(ACCEPT, "application/json").json(document))
             .await
     }
 }

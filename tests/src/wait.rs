@@ -1,6 +1,6 @@
 //! Waiting for a condition.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long anything that should happen soon may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -11,13 +11,33 @@ const PAUSE: Duration = Duration::from_millis(20);
 ///
 /// # Panics
 /// With `what` in the message, when [`PATIENCE`] is over first.
-pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut condition: impl FnMut() -> F) -> T {
-    let deadline = Instant::now() + PATIENCE;
+pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, condition: impl FnMut() -> F) -> T {
+    within(PATIENCE, what, condition).await
+}
+
+/// The same for what the product promises to have done after `limit`.
+///
+/// # Panics
+/// With `what` in the message, when `limit` is over first.
+pub async fn within<T, F: Future<Output = Option<T>>>(
+    limit: Duration,
+    what: &str,
+    mut condition: impl FnMut() -> F,
+) -> T {
+    let deadline = Instant::now() + limit;
     loop {
         if let Some(value) = condition().await {
             return value;
         }
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain until {what}");
+        assert!(Instant::now() < deadline, "waited {limit:?} in vain until {what}");
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Waits until the clock says `millis` (Unix milliseconds).
+pub async fn until_clock(millis: u64) {
+    let at = UNIX_EPOCH + Duration::from_millis(millis);
+    while let Ok(left) = at.duration_since(SystemTime::now()) {
+        tokio::time::sleep(left + Duration::from_millis(1)).await;
     }
 }

@@ -1,0 +1,14 @@
+//! The HTTP client of these tests.
+
+use std::time::Duration;
+
+use reqwest::{Client, redirect};
+
+/// A client with connections of its own, that shows redirects and follows none.
+pub fn client() -> Client {
+    // reqwest comes without a provider of cryptography and asks for one even where there is no TLS; that one is
+    // installed already is no failure.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = Client::builder().redirect(redirect::Policy::none()).no_proxy();
+    client.timeout(Duration::from_secs(30)).build().expect("a client")
+}
