@@ -130,7 +130,7 @@ async fn main() {
     let settings = Settings::new(files.address()).set("limits", "threads", "1");
     let gateway = Gateway::start(settings, &[sale, waiting]).await;
 
-    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let client = ropeline_tests::http::client();
     let ticket = join(&client, &gateway, "waiting").await;
     let admission = admit(&client, &gateway).await;
     let snapshot = get(&client, &gateway.url("/api/v1/queue/sales/waiting/snapshot")).await;
