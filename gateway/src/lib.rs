@@ -9,6 +9,7 @@ pub mod cli;
 pub mod client_address;
 pub mod config;
 pub mod cookies;
+pub mod downstream;
 pub mod draw_document;
 pub mod feedback;
 pub mod gateway;

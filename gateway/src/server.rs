@@ -8,16 +8,18 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use pingora::apps::HttpServerOptions;
 use pingora::listeners::tls::TlsSettings;
-use pingora::proxy::http_proxy_service;
+use pingora::proxy::HttpProxy;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server};
 use pingora::services::background::background_service;
+use pingora::services::listening::Service;
 use ropeline_decision::PathPattern;
 use ropeline_store::{Clock, EmbeddedStore, QueueStore, StoreError, SystemClock};
 
 use crate::client_address::TrustedProxies;
 use crate::config::Config;
 use crate::cookies::CookieStyle;
+use crate::downstream::Bounded;
 use crate::feedback;
 use crate::gateway::Gateway;
 use crate::identity::{Identifier, VisitorCookies};
@@ -49,12 +51,12 @@ pub fn run(config: Config) -> anyhow::Result<()> {
     let mut server = Server::new_with_opt_and_conf(None, server_conf(&config));
     server.bootstrap();
 
-    let mut proxy = http_proxy_service(&server.configuration, Phases::new(Arc::clone(&gateway)));
+    let mut app = HttpProxy::new(Phases::new(Arc::clone(&gateway)), Arc::clone(&server.configuration));
+    app.handle_init_modules();
     let mut options = HttpServerOptions::default();
     options.h2_idle_timeout = Some(config.limits.keepalive);
-    if let Some(app) = proxy.app_logic_mut() {
-        app.server_options = Some(options);
-    }
+    app.server_options = Some(options);
+    let mut proxy = Service::new("shop".to_owned(), Bounded::new(app, config.limits.request_timeout));
     for address in &config.listen.shop {
         match &config.listen.tls {
             None => proxy.add_tcp(&address.to_string()),

@@ -14,7 +14,10 @@ pub fn name(host: &str) -> Option<&str> {
     };
     let port_is_sound = match port.strip_prefix(':') {
         None => port.is_empty(),
-        Some(digits) => digits.len() <= 5 && digits.bytes().all(|byte| byte.is_ascii_digit()),
+        Some(digits) => {
+            digits.bytes().all(|byte| byte.is_ascii_digit())
+                && (digits.is_empty() || digits.parse::<u16>().is_ok())
+        }
     };
     let name = name.strip_suffix('.').unwrap_or(name);
     let name_is_sound = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
@@ -64,6 +67,7 @@ mod tests {
             "[::1]x",
             "::1",
             "a:123456",
+            "a:65536",
             "shop.example,evil.example",
             "sh\u{f6}p.example",
         ];

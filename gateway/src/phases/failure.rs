@@ -35,14 +35,18 @@ pub(super) async fn answer(
     FailToProxy { error_code: status, can_reuse_downstream: false }
 }
 
-/// What to tell the client; nothing if it is gone.
-fn problem(error: &Error) -> Option<Problem> {
-    let too_large = Problem::new(
+/// For a body that is longer than the shop may be sent.
+pub(super) fn body_too_large() -> Problem {
+    Problem::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "body_too_large",
         "The request body is too large",
         "Send less.",
-    );
+    )
+}
+
+/// What to tell the client; nothing if it is gone.
+fn problem(error: &Error) -> Option<Problem> {
     let malformed = Problem::new(
         StatusCode::BAD_REQUEST,
         "request_malformed",
@@ -50,7 +54,7 @@ fn problem(error: &Error) -> Option<Problem> {
         "Send a request as RFC 9112 or RFC 9113 says.",
     );
     match (error.etype(), error.esource()) {
-        (ErrorType::HTTPStatus(413), _) => Some(too_large),
+        (ErrorType::HTTPStatus(413), _) => Some(body_too_large()),
         (
             ErrorType::ReadError | ErrorType::WriteError | ErrorType::ConnectionClosed,
             ErrorSource::Downstream,

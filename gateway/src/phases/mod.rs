@@ -2,6 +2,7 @@
 
 pub mod context;
 mod failure;
+mod head;
 mod logging;
 pub mod request;
 mod request_body;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use ropeline_decision::{Authenticate, Rejection, Request, Verdict, Wait};
@@ -14,6 +14,8 @@ use crate::answer::Answer;
 use crate::gateway::Gateway;
 use crate::identity::Field;
 use crate::phases::context::{Admitted, Context};
+use crate::phases::failure;
+use crate::phases::head::{self, Malformed};
 use crate::problem::Problem;
 use crate::shopper;
 use crate::verified::Verified;
@@ -45,7 +47,19 @@ pub(super) async fn filter(
     session.as_downstream_mut().set_read_timeout(Some(gateway.limits.request_timeout));
     session.as_downstream_mut().set_write_timeout(Some(gateway.limits.request_timeout));
 
-    let next = decide(gateway, session.req_header(), context);
+    let malformed = session
+        .as_downstream()
+        .as_http1()
+        .and_then(|http1| head::check(&http1.get_headers_raw_bytes()).err());
+    let next = match malformed {
+        Some(fault) => {
+            // Where this request ends is in doubt, so nothing after it can be read.
+            session.as_downstream_mut().set_keepalive(None);
+            context.verdict = "reject";
+            Next::Answer(request_malformed(fault).answer())
+        }
+        None => decide(gateway, session.req_header(), context),
+    };
     let answer = match next {
         Next::Forward => return Ok(false),
         Next::Answer(answer) => answer,
@@ -78,6 +92,15 @@ fn client(gateway: &Gateway, request: &RequestHeader, peer: IpAddr) -> IpAddr {
     gateway.trusted.client(peer, lines.into_iter())
 }
 
+fn request_malformed(fault: Malformed) -> Problem {
+    Problem::new(
+        StatusCode::BAD_REQUEST,
+        "request_malformed",
+        "The request is malformed",
+        format!("Send a request as RFC 9112 says: {fault}."),
+    )
+}
+
 fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Context) -> Next {
     if head_bytes(head) > gateway.limits.header_bytes {
         context.verdict = "reject";
@@ -87,6 +110,19 @@ fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Context) -> Nex
                 "head_too_large",
                 "The request head is too large",
                 format!("Send at most {} bytes of request line and headers.", gateway.limits.header_bytes),
+            )
+            .answer(),
+        );
+    }
+    if head.method == Method::TRACE {
+        // It would have the shop echo cookies and tokens, those that scripts may not read among them.
+        context.verdict = "reject";
+        return Next::Answer(
+            Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method_refused",
+                "The method is not allowed",
+                "TRACE is not passed on.",
             )
             .answer(),
         );
@@ -133,6 +169,10 @@ fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Context) -> Nex
                 std::borrow::Cow::Borrowed(_) => None,
                 std::borrow::Cow::Owned(target) => Some(target),
             };
+            if declared_length(head) > gateway.upstream_settings.max_request_body {
+                context.verdict = "reject";
+                return Next::Answer(failure::body_too_large().answer());
+            }
             Next::Forward
         }
     }
@@ -169,8 +209,14 @@ fn host(head: &RequestHeader) -> Option<&str> {
     }
 }
 
+/// What a body says of its own length; nothing where it comes in chunks.
+fn declared_length(head: &RequestHeader) -> u64 {
+    let value = head.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    value.and_then(|length| length.parse().ok()).unwrap_or(0)
+}
+
 fn head_bytes(head: &RequestHeader) -> usize {
-    head.headers
-        .iter()
-        .fold(head.raw_path().len(), |sum, (name, value)| sum + name.as_str().len() + value.len() + 4)
+    head.headers.iter().fold(head.method.as_str().len() + head.raw_path().len(), |sum, (name, value)| {
+        sum + name.as_str().len() + value.len() + 4
+    })
 }
