@@ -105,7 +105,7 @@ async fn headers_of_one_hop_end_at_the_gateway() {
     let front = Front::start().await;
     let answer = front
         .exchange(
-            b"GET /free HTTP/1.1\r\nHost: shop.test\r\nConnection: X-Hop, X-Forwarded-For, X-Forwarded-Proto\r\n\
+            b"GET /free HTTP/1.1\r\nHost: shop.test\r\nConnection: X-Hop\r\n\
               X-Hop: forged\r\nKeep-Alive: timeout=99\r\nProxy-Connection: keep-alive\r\nTE: trailers\r\n\r\n",
         )
         .await
@@ -117,4 +117,13 @@ async fn headers_of_one_hop_end_at_the_gateway() {
     for name in ["x-hop", "keep-alive", "proxy-connection"] {
         assert_eq!(request.header(name), [""; 0], "{name}");
     }
+    front
+        .refuses(&[
+            ("Host named away", b"GET /free HTTP/1.1\r\nHost: shop.test\r\nConnection: Host\r\n\r\n"),
+            (
+                "the client's address named away",
+                b"GET /free HTTP/1.1\r\nHost: shop.test\r\nConnection: X-Forwarded-For\r\n\r\n",
+            ),
+        ])
+        .await;
 }
