@@ -43,12 +43,12 @@ const NOTICE_SHARE: u32 = 4;
 ///
 /// # Errors
 /// When it cannot start: the store cannot be opened, the shop has no address, a listener cannot be had.
-pub fn run(config: Config) -> anyhow::Result<()> {
+pub fn run(config: &Config) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let Parts { gateway, carrier, stopping, operator } = runtime.block_on(assemble(&config))?;
+    let Parts { gateway, carrier, stopping, operator } = runtime.block_on(assemble(config))?;
     drop(runtime);
 
-    let mut server = Server::new_with_opt_and_conf(None, server_conf(&config));
+    let mut server = Server::new_with_opt_and_conf(None, server_conf(config));
     server.bootstrap();
 
     let mut app = HttpProxy::new(Phases::new(Arc::clone(&gateway)), Arc::clone(&server.configuration));
@@ -78,7 +78,7 @@ pub fn run(config: Config) -> anyhow::Result<()> {
         Ticker::new(Arc::clone(&gateway.sales), config.queue.tick_every),
     ));
     server.add_service(background_service("shop reports", carrier));
-    server.add_service(background_service("housekeeping", Housekeeping::new(&gateway, &config)));
+    server.add_service(background_service("housekeeping", Housekeeping::new(&gateway, config)));
     server.add_service(background_service("operator", operator));
     server.add_service(proxy);
 

@@ -17,7 +17,7 @@ pub(super) fn run(path: &Path) -> Done {
     for warning in &config.warnings {
         tracing::warn!(line = warning.line, key = warning.key, mend = warning.mend, "{}", warning.what);
     }
-    crate::server::run(config)?;
+    crate::server::run(&config)?;
     Ok(())
 }
 
