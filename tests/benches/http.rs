@@ -3,6 +3,14 @@
 //! One worker each, 64 connections, `wrk` and nginx beside them on the same machine. Every pair is measured in turns;
 //! medians of the rounds and their ratio are printed. `ROUNDS` and `SECONDS` shorten or lengthen it.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark: it prints what it found, and stops at what went wrong"
+)]
+
 use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
@@ -53,7 +61,8 @@ impl Target {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(!text.contains("Non-2xx"), "{}: answers other than 2xx:\n{text}", self.name);
         let line = text.lines().find(|line| line.starts_with("Requests/sec:"));
-        let number = line.and_then(|line| line.split_whitespace().nth(1)).and_then(|number| number.parse().ok());
+        let number =
+            line.and_then(|line| line.split_whitespace().nth(1)).and_then(|number| number.parse().ok());
         number.unwrap_or_else(|| panic!("{}: wrk said\n{text}", self.name))
     }
 }
@@ -121,10 +130,10 @@ async fn main() {
     let mut bare_proxy = Process::start("bare_proxy", &program, arguments, folder.path(), &[]);
     bare_proxy.listening(bare.address()).await;
 
-    let sale = Sale::new("bench", &["/sale"]).set("max_active", "1000000").set("lease", r#""1h""#).set(
-        "pace",
-        r#"{ admit = 1000000, every = "1s" }"#,
-    );
+    let sale = Sale::new("bench", &["/sale"])
+        .set("max_active", "1000000")
+        .set("lease", r#""1h""#)
+        .set("pace", r#"{ admit = 1000000, every = "1s" }"#);
     // The same queue with nobody called, so that a ticket of it waits.
     let waiting = Sale::new("waiting", &["/waiting"]).set("opens_at", r#""2100-01-01T00:00:00Z""#);
     let settings = Settings::new(files.address()).set("limits", "threads", "1");
@@ -214,9 +223,8 @@ async fn post(
     sale: &str,
     cookie: &str,
 ) -> reqwest::Response {
-    let mut request = client
-        .post(gateway.url(&format!("/api/v1/queue/{call}")))
-        .json(&serde_json::json!({ "sale": sale }));
+    let mut request =
+        client.post(gateway.url(&format!("/api/v1/queue/{call}"))).json(&serde_json::json!({ "sale": sale }));
     if let Some(cookie) = cookie.strip_prefix("Cookie: ") {
         request = request.header("cookie", cookie);
     }
