@@ -42,8 +42,10 @@ impl<A> Bounded<A> {
 #[async_trait]
 impl<A: ServerApp + Send + Sync + 'static> ServerApp for Bounded<A> {
     async fn process_new(self: &Arc<Self>, stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
-        // A connection that is used again comes back as it was given out.
-        let stream = if stream.as_any().is::<Connection>() {
+        // A connection that is used again comes back as it was given out. One of HTTP/2 carries many requests at once,
+        // whose bodies are bounded one by one, and is closed by its own idle timeout.
+        let multiplexed = stream.selected_alpn_proto() == Some(ALPN::H2);
+        let stream = if multiplexed || stream.as_any().is::<Connection>() {
             stream
         } else {
             Box::new(Connection { stream, limit: self.limit, began: None })

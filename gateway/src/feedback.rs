@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
@@ -104,13 +105,15 @@ impl Sink {
 pub struct Carrier {
     store: Arc<dyn QueueStore>,
     reports: Mutex<mpsc::Receiver<Report>>,
+    grace: Duration,
 }
 
-/// A sink and the service behind it.
+/// A sink and the service behind it, which goes on for `grace` after the process was told to stop: requests still open
+/// then may carry reports.
 #[must_use]
-pub fn channel(store: Arc<dyn QueueStore>) -> (Sink, Carrier) {
+pub fn channel(store: Arc<dyn QueueStore>, grace: Duration) -> (Sink, Carrier) {
     let (sender, receiver) = mpsc::channel(WAITING);
-    (Sink(sender), Carrier { store, reports: Mutex::new(receiver) })
+    (Sink(sender), Carrier { store, reports: Mutex::new(receiver), grace })
 }
 
 impl Carrier {
@@ -147,16 +150,23 @@ impl Carrier {
 impl BackgroundService for Carrier {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         let mut reports = self.reports.lock().await;
+        let stopped = async {
+            // A closed channel means the same: the process is ending.
+            let _ = shutdown.changed().await;
+            tokio::time::sleep(self.grace).await;
+        };
+        let mut stopped = std::pin::pin!(stopped);
         loop {
             let mut batch = Vec::new();
             tokio::select! {
+                biased;
                 taken = reports.recv_many(&mut batch, BATCH) => {
                     if taken == 0 {
                         return;
                     }
                     self.carry(batch).await;
                 }
-                _ = shutdown.changed() => return,
+                () = &mut stopped => return,
             }
         }
     }

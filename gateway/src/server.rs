@@ -123,7 +123,7 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
         None => None,
     };
     let visitor_cookies = VisitorCookies::new(config.visitor.cookie_secrets.clone());
-    let (sink, carrier) = feedback::channel(Arc::clone(&store));
+    let (sink, carrier) = feedback::channel(Arc::clone(&store), config.limits.shutdown_grace);
     let stopping = Stopping::default();
     let gateway = Arc::new(Gateway {
         store: Arc::clone(&store),

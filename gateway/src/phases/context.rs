@@ -21,7 +21,7 @@ pub struct Admitted {
 pub struct Context {
     /// When its head had arrived.
     pub started: Instant,
-    /// When it was handed to the shop.
+    /// When the shop had all of it, so far as is known.
     pub forwarded_at: Option<Instant>,
     /// Who sent it.
     pub client: Option<IpAddr>,
@@ -33,6 +33,8 @@ pub struct Context {
     pub target: Option<String>,
     /// Body bytes passed on so far.
     pub body_bytes: u64,
+    /// Whether the shop has the whole request: only then is the wait the shop's.
+    pub body_sent: bool,
     /// What was decided, for metrics and the access log.
     pub verdict: &'static str,
 }
@@ -47,6 +49,7 @@ impl Default for Context {
             headers: Vec::new(),
             target: None,
             body_bytes: 0,
+            body_sent: false,
             verdict: "unread",
         }
     }

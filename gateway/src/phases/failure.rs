@@ -18,7 +18,10 @@ pub(super) async fn answer(
         return FailToProxy { error_code: 0, can_reuse_downstream: false };
     };
     context.verdict = problem.code();
-    if let (ErrorSource::Upstream, Some(at)) = (error.esource(), context.forwarded_at) {
+    // Until the shop has the whole request, the wait may be the client's.
+    if let (ErrorSource::Upstream, Some(at), true) =
+        (error.esource(), context.forwarded_at, context.body_sent || connecting(error))
+    {
         gateway.metrics.upstream_failed(problem.code());
         if let Some(admitted) = &context.admitted {
             admitted.sale.observe(false, super::elapsed_ms(at));
@@ -33,6 +36,19 @@ pub(super) async fn answer(
         }
     }
     FailToProxy { error_code: status, can_reuse_downstream: false }
+}
+
+/// Whether the shop could not even be connected to, however much of the request there is.
+fn connecting(error: &Error) -> bool {
+    matches!(
+        error.etype(),
+        ErrorType::ConnectTimedout
+            | ErrorType::ConnectRefused
+            | ErrorType::ConnectNoRoute
+            | ErrorType::ConnectError
+            | ErrorType::TLSHandshakeFailure
+            | ErrorType::TLSHandshakeTimedout
+    )
 }
 
 /// For a body that is longer than the shop may be sent.
@@ -59,12 +75,15 @@ fn problem(error: &Error) -> Option<Problem> {
             ErrorType::ReadError | ErrorType::WriteError | ErrorType::ConnectionClosed,
             ErrorSource::Downstream,
         ) => None,
-        (ErrorType::ReadTimedout | ErrorType::WriteTimedout, ErrorSource::Downstream) => Some(Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "request_too_slow",
-            "The request came too slowly",
-            "Send it faster.",
-        )),
+        (ErrorType::HTTPStatus(408), _)
+        | (ErrorType::ReadTimedout | ErrorType::WriteTimedout, ErrorSource::Downstream) => {
+            Some(Problem::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "request_too_slow",
+                "The request came too slowly",
+                "Send it faster.",
+            ))
+        }
         (_, ErrorSource::Downstream) => Some(malformed),
         (
             ErrorType::ReadTimedout | ErrorType::WriteTimedout | ErrorType::ConnectTimedout,

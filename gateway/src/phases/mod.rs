@@ -54,18 +54,21 @@ impl ProxyHttp for Phases {
         &self,
         _session: &mut Session,
         body: &mut Option<Bytes>,
-        _end_of_stream: bool,
+        end_of_stream: bool,
         context: &mut Context,
     ) -> pingora::Result<()> {
-        request_body::filter(self.0.upstream_settings.max_request_body, body.as_ref(), context)
+        let (limit, time) = (self.0.upstream_settings.max_request_body, self.0.limits.request_timeout);
+        request_body::filter(limit, time, body.as_ref(), end_of_stream, context)
     }
 
     async fn upstream_peer(
         &self,
-        _session: &mut Session,
+        session: &mut Session,
         context: &mut Context,
     ) -> pingora::Result<Box<HttpPeer>> {
         context.forwarded_at = Some(Instant::now());
+        context.body_bytes = 0;
+        context.body_sent = session.as_downstream_mut().is_body_empty();
         upstream_peer::peer(self.0.upstream.next(), &self.0.upstream_settings)
     }
 

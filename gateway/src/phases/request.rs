@@ -44,8 +44,12 @@ pub(super) async fn filter(
 ) -> pingora::Result<bool> {
     let peer = session.client_addr().and_then(|address| address.as_inet()).map(std::net::SocketAddr::ip);
     context.client = peer.map(|peer| client(gateway, session.req_header(), peer));
-    session.as_downstream_mut().set_read_timeout(Some(gateway.limits.request_timeout));
-    session.as_downstream_mut().set_write_timeout(Some(gateway.limits.request_timeout));
+    let downstream = session.as_downstream_mut();
+    downstream.set_read_timeout(Some(gateway.limits.request_timeout));
+    downstream.set_write_timeout(Some(gateway.limits.request_timeout));
+    if downstream.get_keepalive().is_some() {
+        downstream.set_keepalive(Some(gateway.limits.keepalive.as_secs().max(1)));
+    }
 
     let malformed = session
         .as_downstream()

@@ -47,10 +47,18 @@ pub(super) fn keep_from_shared_caches(response: &mut ResponseHeader) -> pingora:
     if !is_private(&response.headers) {
         response.insert_header(header::CACHE_CONTROL, "private, no-cache")?;
     }
-    for name in ["cdn-cache-control", "surrogate-control", "expires"] {
+    let for_caches: Vec<_> =
+        response.headers.keys().filter(|name| speaks_to_caches(name.as_str())).cloned().collect();
+    for name in &for_caches {
         response.remove_header(name);
     }
     Ok(())
+}
+
+/// Headers that some shared cache obeys before `Cache-Control` (RFC 9213 and its forerunners).
+fn speaks_to_caches(name: &str) -> bool {
+    name.ends_with("cdn-cache-control")
+        || matches!(name, "expires" | "surrogate-control" | "x-accel-expires" | "edge-control")
 }
 
 fn is_private(headers: &HeaderMap) -> bool {
@@ -94,10 +102,12 @@ mod tests {
         for cache_control in [&["public, max-age=60"][..], &["s-maxage=5, private"], &[], &["max-age=9"]] {
             let pairs: Vec<_> = cache_control.iter().map(|value| ("Cache-Control", *value)).collect();
             let mut answer = response(&pairs);
-            answer.append_header("CDN-Cache-Control", "max-age=60").unwrap();
+            for name in ["CDN-Cache-Control", "Cloudflare-CDN-Cache-Control", "X-Accel-Expires"] {
+                answer.append_header(name, "max-age=60").unwrap();
+            }
             keep_from_shared_caches(&mut answer).unwrap();
             assert_eq!(answer.headers.get("cache-control").unwrap(), "private, no-cache");
-            assert!(answer.headers.get("cdn-cache-control").is_none());
+            assert_eq!(answer.headers.len(), 1, "{:?}", answer.headers);
         }
         let mut answer = response(&[("Cache-Control", "private, max-age=60")]);
         keep_from_shared_caches(&mut answer).unwrap();

@@ -113,12 +113,13 @@ fn posting(head: &RequestHeader) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether another site's page sent the request. Browsers say so in `Sec-Fetch-Site`; where one does not (over plain
+/// Whether another origin's page sent the request. Browsers say so in `Sec-Fetch-Site`; where one does not (over plain
 /// HTTP, or an old one), `Origin` must name the host asked. What is no browser sends neither, and has no cookies of
 /// somebody else's.
 fn is_foreign(headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
-        return site == "cross-site";
+        // A sister site's page would carry the cookies, `SameSite` or not.
+        return site != "same-origin" && site != "none";
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return false };
     let origin_host = origin.as_bytes().splitn(3, |byte| *byte == b'/').nth(2);
@@ -242,6 +243,11 @@ mod tests {
             &[("host", "shop.example"), ("origin", "null")],
             &[("host", "shop.example"), ("origin", "https://shop.example.evil.example")],
             &[("host", "shop.example"), ("origin", "https://shop.example"), ("sec-fetch-site", "cross-site")],
+            &[
+                ("host", "shop.example"),
+                ("origin", "https://a.shop.example"),
+                ("sec-fetch-site", "same-site"),
+            ],
         ] {
             assert!(is_foreign(&headers(foreign)), "{foreign:?}");
         }

@@ -118,7 +118,7 @@ impl Stands {
             Standing::Lapsed { recallable: false } => page::Standing::Lapsed,
             Standing::Scheduled | Standing::Waiting { .. } | Standing::SoldOut | Standing::Closed => {
                 page::Standing::Waiting {
-                    place: self.position.place.map(|place| place.0).filter(|_| view.phase != Phase::PreQueue),
+                    place: self.position.place.map(|place| place.0),
                     serving: view.serving.0,
                     eta: self.eta(),
                 }
