@@ -38,7 +38,12 @@ pub struct Answer {
 impl Visitor {
     /// A visitor nobody has seen before.
     pub fn new(gateway: &Gateway) -> Self {
-        Self { base: gateway.url(""), client: http::client(), cookies: Mutex::default() }
+        Self::at(&gateway.url(""))
+    }
+
+    /// The same, of whatever is at the address `base`: scheme, host and port.
+    pub fn at(base: &str) -> Self {
+        Self { base: base.to_owned(), client: http::client(), cookies: Mutex::default() }
     }
 
     /// The same visitor in another tab: the same cookies, a connection of its own.
