@@ -47,7 +47,6 @@ async fn case_7_no_spelling_of_a_path_or_host_walks_past_the_room() {
         "/sale;/x",
         "/sale?x",
         "/sale?/../other",
-        "/sale#x",
     ];
     for target in spellings {
         let answer = get(&house, target, "shop.test", "").await;
@@ -68,6 +67,7 @@ async fn case_7_no_spelling_of_a_path_or_host_walks_past_the_room() {
         "/sale%",
         "/%c0%afsale",
         "/x/..;/sale",
+        "/sale#x",
         "http://shop.test/sale",
         "http://other.test/sale",
     ];
