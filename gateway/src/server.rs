@@ -75,7 +75,7 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
 
     server.add_service(background_service(
         "ticker",
-        Ticker::new(Arc::clone(&gateway.sales), config.queue.tick_every),
+        Ticker::new(Arc::clone(&gateway.sales), Arc::clone(&gateway.clock), config.queue.tick_every),
     ));
     server.add_service(background_service("shop reports", carrier));
     server.add_service(background_service("housekeeping", Housekeeping::new(&gateway, config)));
@@ -97,7 +97,7 @@ struct Parts {
 
 async fn assemble(config: &Config) -> anyhow::Result<Parts> {
     let metrics = Arc::new(Metrics::new()?);
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = EmbeddedStore::open(&config.store, Arc::clone(&clock))?;
     let store: Arc<dyn QueueStore> = Arc::new(MeasuredStore::new(Arc::new(store), Arc::clone(&metrics)));
     create_sales(store.as_ref(), config).await?;
@@ -146,7 +146,7 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
     let operator = Operator {
         store,
         metrics,
-        gateway: Arc::new(Watch { sales, stopping: stopping.clone() }),
+        gateway: Arc::new(Watch { sales, stopping: stopping.clone(), clock: Arc::clone(&gateway.clock) }),
         access: Arc::new(config.operator.clone()),
     };
     let operator = OperatorService::bind(config.listen.operator, operator)?;

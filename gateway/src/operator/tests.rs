@@ -43,7 +43,7 @@ pub(crate) struct Running {
 pub(crate) async fn start(metrics_open: bool) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let metrics = Arc::new(Metrics::new().unwrap());
-    let store = EmbeddedStore::open(folder.path().join("queue.redb"), Arc::new(SystemClock)).unwrap();
+    let store = EmbeddedStore::open(folder.path().join("queue.redb"), Arc::new(SystemClock::new())).unwrap();
     let store: Arc<dyn QueueStore> = Arc::new(MeasuredStore::new(Arc::new(store), Arc::clone(&metrics)));
     let watched = Arc::new(Watched::default());
     let operator = Operator {

@@ -152,7 +152,10 @@ fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Context) -> Nex
                     .identifier
                     .known(&fields)
                     .is_ok_and(|visitor| visitor.subject == claims.claims.sub);
-                if !bound {
+                let arrival = Arrival(claims.claims.arrival);
+                let live = gateway.sales.get(sale.sale.as_str());
+                let left = live.as_ref().is_some_and(|live| live.has_left(arrival));
+                if left || !bound {
                     let wait = Wait {
                         sale,
                         refusal: Refusal::Missing,
@@ -160,9 +163,7 @@ fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Context) -> Nex
                     };
                     return room(&wait, Refusal::Missing);
                 }
-                if let Some(live) = gateway.sales.get(sale.sale.as_str()) {
-                    context.admitted = Some(Admitted { sale: live, arrival: Arrival(claims.claims.arrival) });
-                }
+                context.admitted = live.map(|sale| Admitted { sale, arrival });
                 context.headers =
                     admission.headers().into_iter().map(|(name, value)| (name, value.to_owned())).collect();
                 context.verdict = "admitted";

@@ -1,16 +1,20 @@
 //! One sale as this gateway shows it: the last view of the store, and what is prepared from it.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use ropeline_queue::draw::{Permutation, Shuffle};
-use ropeline_queue::{Arrival, DrawState, Position, SaleId, SaleView, TickInput};
+use ropeline_queue::{Arrival, DrawState, Position, SaleId, SaleView, TickInput, UnixMillis};
 
 use super::probe::Probe;
 use crate::page::{self, Language, RoomInput};
+
+/// A day: longer than the lease that an operator gives by hand may exceed the sale's own, and than any leeway.
+const LEASE_MARGIN_MS: u64 = 24 * 3_600 * 1_000;
 
 /// One sale as this gateway shows it.
 pub struct LiveSale {
@@ -20,6 +24,8 @@ pub struct LiveSale {
     places: ArcSwapOption<Places>,
     listing: AtomicBool,
     probe: Probe,
+    ticked: Mutex<Instant>,
+    left: Mutex<HashMap<Arrival, UnixMillis>>,
 }
 
 /// What is shown at one instant: everything an answer needs, with no store in sight.
@@ -32,8 +38,6 @@ pub struct Showing {
     pub input: Arc<RoomInput>,
     /// The room for everyone, ready to send.
     pub room: Arc<page::Prepared>,
-    /// When the store said so, on this machine's clock.
-    pub since: Instant,
 }
 
 /// The draw's list of places, computed once: a status call looks its place up.
@@ -64,7 +68,7 @@ impl Renderer {
             }
         };
         let snapshot = serde_json::to_vec(&view.snapshot()).unwrap_or_default().into();
-        Showing { view, snapshot, input, room, since: Instant::now() }
+        Showing { view, snapshot, input, room }
     }
 }
 
@@ -76,6 +80,8 @@ impl LiveSale {
             showing: ArcSwap::from_pointee(renderer.showing(view, None)),
             places: ArcSwapOption::empty(),
             listing: AtomicBool::new(false),
+            ticked: Mutex::new(Instant::now()),
+            left: Mutex::default(),
         }
     }
 
@@ -121,6 +127,33 @@ impl LiveSale {
             return Position { arrival, place: Some(places.list.place(arrival)) };
         }
         showing.view.position(arrival)
+    }
+
+    /// Notes that a visitor gave up the admission: its capacity is free, so its token is worth nothing here any more.
+    pub fn leave(&self, arrival: Arrival) {
+        let view = &self.showing().view;
+        // By then every token of this arrival has expired.
+        let until = view.as_of.plus(view.definition.lease_ms).plus(LEASE_MARGIN_MS);
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).insert(arrival, until);
+    }
+
+    /// Whether a visitor gave up the admission.
+    #[must_use]
+    pub fn has_left(&self, arrival: Arrival) -> bool {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&arrival)
+    }
+
+    /// Notes that the store has moved the sale on just now.
+    pub(super) fn ticked(&self) {
+        let now = self.showing().view.as_of;
+        *self.ticked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, until| *until > now);
+    }
+
+    /// How long ago the store moved the sale on.
+    #[must_use]
+    pub fn since_tick(&self) -> Duration {
+        self.ticked.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
     /// Notes how the shop answered one forwarded request.

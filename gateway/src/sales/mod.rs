@@ -100,6 +100,7 @@ impl Sales {
         let _one = self.refreshing.lock().await;
         let view = self.store.tick(&sale.id, sale.tick_input()).await?;
         self.show(view);
+        sale.ticked();
         Ok(())
     }
 

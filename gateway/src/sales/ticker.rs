@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
+use ropeline_store::Clock;
 use tokio::time::MissedTickBehavior;
 
 use super::Sales;
@@ -13,17 +14,21 @@ use super::Sales;
 /// How often the list of sales is read again: others may create sales in a store that is shared.
 const RELIST: Duration = Duration::from_secs(5);
 
+/// A wall clock this far off the sales' own is told in the log, in milliseconds.
+const SKEW_MS: u64 = 1_000;
+
 /// The service that ticks.
 pub struct Ticker {
     sales: Arc<Sales>,
+    clock: Arc<dyn Clock>,
     every: Duration,
 }
 
 impl Ticker {
     /// Ticks each sale `every` so often.
     #[must_use]
-    pub fn new(sales: Arc<Sales>, every: Duration) -> Self {
-        Self { sales, every }
+    pub fn new(sales: Arc<Sales>, clock: Arc<dyn Clock>, every: Duration) -> Self {
+        Self { sales, clock, every }
     }
 
     async fn tick_all(&self) {
@@ -46,6 +51,10 @@ impl BackgroundService for Ticker {
             tokio::select! {
                 _ = ticks.tick() => self.tick_all().await,
                 _ = relist.tick() => {
+                    let skew_ms = self.clock.skew_ms();
+                    if skew_ms.unsigned_abs() > SKEW_MS {
+                        tracing::warn!(skew_ms, "the wall clock has leapt; the sales' clock follows it slowly");
+                    }
                     if let Err(error) = self.sales.refresh_all().await {
                         tracing::error!(%error, "the list of sales cannot be read");
                     }

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use ropeline_queue::SaleId;
+use ropeline_store::Clock;
 
 use crate::operator::{self, Operator};
 use crate::sales::Sales;
@@ -16,6 +17,9 @@ use crate::shutdown::Stopping;
 
 /// Longest time that what is shown may be old before the gateway is called not ready.
 const STALE: Duration = Duration::from_secs(10);
+
+/// Difference between wall clock and sales' clock beyond which tokens may be refused elsewhere: the usual leeway.
+const SKEW_MS: u64 = 5_000;
 
 /// Runs the operator listener.
 pub(super) struct OperatorService {
@@ -59,6 +63,7 @@ impl BackgroundService for OperatorService {
 pub(super) struct Watch {
     pub(super) sales: Arc<Sales>,
     pub(super) stopping: Stopping,
+    pub(super) clock: Arc<dyn Clock>,
 }
 
 #[async_trait]
@@ -73,8 +78,12 @@ impl operator::Gateway for Watch {
         if self.stopping.is_set() {
             return Err("stopping".to_owned());
         }
-        match self.sales.all().iter().find(|sale| sale.showing().since.elapsed() > STALE) {
-            Some(sale) => Err(format!("sale {}: not heard of from the store for 10 s", sale.id)),
+        let skew_ms = self.clock.skew_ms();
+        if skew_ms.unsigned_abs() > SKEW_MS {
+            return Err(format!("the wall clock has leapt: it is {skew_ms} ms off the sales' own"));
+        }
+        match self.sales.all().iter().find(|sale| sale.since_tick() > STALE) {
+            Some(sale) => Err(format!("sale {}: the store has not moved it on for 10 s", sale.id)),
             None => Ok(()),
         }
     }

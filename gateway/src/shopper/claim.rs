@@ -71,7 +71,7 @@ pub(super) async fn admit(gateway: &Gateway, sale: &LiveSale, held: &Held) -> Re
             Problem::internal()
         })?;
     let name = cookie::admission(sale.id.as_str(), gateway.cookies.secure);
-    let cookie = gateway.cookies.set(&name, &token, expires_at.saturating_sub(gateway.now_s()));
+    let cookie = gateway.cookies.set(&name, &token, expires_at.saturating_sub(gateway.now_s()).max(1));
     Ok(Admitted { token, expires_at, cookie })
 }
 

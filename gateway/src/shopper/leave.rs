@@ -14,12 +14,13 @@ pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call)
     let sale = find(gateway, &call.sale)?;
     match held(gateway, &sale, &fields(head)) {
         Ok(held) => {
-            let position = sale.position(Arrival(held.ticket.claims.arrival));
+            let arrival = Arrival(held.ticket.claims.arrival);
+            let position = sale.position(arrival);
             let left =
                 gateway.store.leave(&sale.id, position).await.map_err(|error| unavailable(&sale, &error))?;
             match left {
                 // A ticket the queue does not know is as gone as one that left.
-                Ok(()) | Err(LeaveRefusal::Unknown) => {}
+                Ok(()) | Err(LeaveRefusal::Unknown) => sale.leave(arrival),
             }
         }
         // Whoever has no ticket has nothing to give up.

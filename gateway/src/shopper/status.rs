@@ -44,5 +44,7 @@ fn is_admitted(gateway: &Gateway, sale: &LiveSale, fields: &[Field<'_>], arrival
         min_epoch: sale.showing().view.epoch.0,
         leeway: gateway.queue.leeway,
     };
-    authentic.accept(&expect, gateway.now_s()).is_ok_and(|claims| claims.claims.arrival == arrival)
+    authentic
+        .accept(&expect, gateway.now_s())
+        .is_ok_and(|claims| claims.claims.arrival == arrival && !sale.has_left(Arrival(arrival)))
 }

@@ -55,7 +55,7 @@ fn join(who: u64) -> Join {
 async fn all(folder: &Path, visitors: u64) {
     let folder = tempfile::tempdir_in(folder).unwrap();
     let path = folder.path().join("queue.redb");
-    let store = Arc::new(EmbeddedStore::open(&path, Arc::new(SystemClock)).unwrap());
+    let store = Arc::new(EmbeddedStore::open(&path, Arc::new(SystemClock::new())).unwrap());
     let mut raw = RawDefinition::new(sale(), 1_000_000);
     raw.pace = Pace::Smooth { admit: 1_000_000, per_ms: 1_000, burst: 1_000_000 };
     store.create(raw.check().unwrap(), [1; 32]).await.unwrap();
@@ -93,7 +93,7 @@ async fn all(folder: &Path, visitors: u64) {
     drop(store);
     start_in_a_new_process(&path, visitors);
 
-    let store = Arc::new(EmbeddedStore::open(&path, Arc::new(SystemClock)).unwrap());
+    let store = Arc::new(EmbeddedStore::open(&path, Arc::new(SystemClock::new())).unwrap());
     calls(&store).await;
     drop(store);
     start_in_a_new_process(&path, visitors);
@@ -193,7 +193,7 @@ async fn calls(store: &Arc<EmbeddedStore>) {
 async fn start_again(path: &Path, visitors: u64) {
     let resident = resident_bytes();
     let started = Instant::now();
-    let store = EmbeddedStore::open(path, Arc::new(SystemClock)).unwrap();
+    let store = EmbeddedStore::open(path, Arc::new(SystemClock::new())).unwrap();
     let took = started.elapsed();
     let view = store.view(&sale()).await.unwrap();
     assert!(view.next_arrival.0 >= visitors);

@@ -114,7 +114,7 @@ async fn a_killed_store_keeps_all_it_has_answered() {
         }
     }
 
-    let store = EmbeddedStore::open(&path, Arc::new(SystemClock)).unwrap();
+    let store = EmbeddedStore::open(&path, Arc::new(SystemClock::new())).unwrap();
     let view = store.view(&sale()).await.unwrap();
     assert!(view.serving.0 >= history.so_far.0 && view.next_arrival.0 >= history.so_far.1);
     for (who, (arrival, _)) in &history.arrivals {
@@ -142,7 +142,7 @@ async fn a_killed_store_keeps_all_it_has_answered() {
 #[ignore = "the child of the test above, which runs it"]
 async fn child() {
     let Some(path) = std::env::var_os(FILE) else { return };
-    let store = Arc::new(EmbeddedStore::open(path, Arc::new(SystemClock)).unwrap());
+    let store = Arc::new(EmbeddedStore::open(path, Arc::new(SystemClock::new())).unwrap());
     let mut raw = RawDefinition::new(sale(), 1_000_000);
     raw.pace = Pace::Smooth { admit: 2_000, per_ms: 1_000, burst: 100 };
     match store.create(raw.check().unwrap(), [3; 32]).await {
