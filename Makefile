@@ -23,18 +23,23 @@ test: ## everything: formatting, lints, dependencies, edge builds, unit to brows
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory lint bins
 	$(CARGO) build --locked --target wasm32-unknown-unknown $(WASM_CRATES)
+	scripts/wasm-size.sh
 	scripts/node-tests.sh
 	$(CARGO) nextest run --locked --workspace --all-features $(if $(CI),--profile ci)
 
 lint: ## formatting, clippy, licences, bans, sources and (where it can be reached) the advisory database
 	@scripts/setup.sh lint
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --check --manifest-path edge-wasm/core/Cargo.toml
+	$(CARGO) fmt --check --manifest-path tests/fuzz/Cargo.toml
 	$(CARGO) clippy --locked --workspace --all-features --all-targets -- -D warnings
 	scripts/deny.sh
 
 fmt: ## formats the code
 	@scripts/setup.sh build
 	$(CARGO) fmt --all
+	$(CARGO) fmt --manifest-path edge-wasm/core/Cargo.toml
+	$(CARGO) fmt --manifest-path tests/fuzz/Cargo.toml
 
 bins: ## the binaries that the whole-system tests start, as those tests want them
 	@scripts/setup.sh build

@@ -18,4 +18,8 @@ while read -r file; do
   cargo bench --quiet --locked --manifest-path "$manifest" --all-features --bench "$bench"
   ran=$((ran + 1))
 done < <(git ls-files --cached --others --exclude-standard '*/benches/*.rs' | grep -E '/benches/[^/]+\.rs$')
+if [ $# -eq 0 ] || [[ " $* " == *" wasm "* ]]; then
+  scripts/wasm-size.sh
+  ran=$((ran + 1))
+fi
 [ "$ran" -gt 0 ] || { echo "bench: nothing of that name" >&2 && exit 1; }
