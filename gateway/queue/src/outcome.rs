@@ -132,7 +132,8 @@ pub enum Command {
     Close,
     /// Nothing is left, whatever the stock says.
     SoldOut,
-    /// Takes the operator's "sold out" back; the stock decides again.
+    /// There is something again: takes any "sold out" back and forgets the stock last heard of. What the shop says
+    /// next decides again.
     Restock,
     /// Calls so many at once, beside the pace and the health limit and while paused, too. `max_active` and stock hold.
     Admit {

@@ -101,22 +101,27 @@ async fn case_13_the_operators_word_reaches_everybody_within_two_seconds_and_can
 
 #[tokio::test]
 async fn case_13_what_others_hold_may_come_back_so_that_nothing_free_is_not_yet_sold_out() {
-    let house = House::open(sale_for_one().set("pace", r#"{ admit = 1, every = "100ms" }"#)).await;
-    let (inside, waiting) = (house.admitted().await, house.joined().await);
-    house.shop.say(&[("Ropeline-Stock", "0; held=1"), ("Ropeline-Lease", "end")]);
+    let sale = sale().set("max_active", "2").set("pace", r#"{ admit = 1, every = "100ms" }"#);
+    let house = House::open(sale).await;
+    let inside = house.admitted().await;
+    house.shop.say(&[("Ropeline-Stock", "0; held=1"), ("Ropeline-Lease", "hold")]);
     inside.visit(PAGE).await;
-    let sale = until("the shop's word has arrived", || async {
-        let sale = house.sale().await;
-        (sale["stock"] == json!({ "available": 0, "held": 1 }) && sale["active"] == 0).then_some(sale)
+    until("the shop's word has arrived", || async {
+        (house.sale().await["stock"] == json!({ "available": 0, "held": 1 })).then_some(())
     })
     .await;
-    assert_eq!(
-        (&sale["phase"], &sale["unclaimed"]),
-        (&json!("open"), &json!(0)),
-        "nobody is called for nothing"
-    );
-    assert_eq!(state(&waiting).await, "waiting");
-    house.shop.say(&[("Ropeline-Stock", "1; held=0")]);
+    let (scout, waiting) = (house.joined().await, house.joined().await);
+    let sale = house.sale().await;
+    assert_eq!((&sale["phase"], &sale["unclaimed"]), (&json!("open"), &json!(0)), "called for nothing");
+
+    house.shop.say(&[("Ropeline-Stock", "0; held=1"), ("Ropeline-Lease", "end")]);
+    inside.visit(PAGE).await;
+    within(SOON, "with nobody inside, one goes to look", || async {
+        (state(&scout).await == "called").then_some(())
+    })
+    .await;
+    assert_eq!((state(&waiting).await.as_str(), &house.sale().await["unclaimed"]), ("waiting", &json!(1)));
+    house.shop.say(&[("Ropeline-Stock", "2; held=0")]);
     inside.visit(PAGE).await;
     within(SOON, "the unit that came back is offered", || async {
         (state(&waiting).await == "called").then_some(())

@@ -77,13 +77,18 @@ impl Queue {
     }
 
     /// What `max_active` and the stock leave room for.
+    ///
+    /// Stock is heard of in what the shop answers to those inside. With nobody inside, one is called while anything
+    /// may come back, however little is left: else a sale would stand still for ever on old news.
     fn room(&self) -> u64 {
         let busy = self.busy();
         let free = u64::from(self.definition.max_active).saturating_sub(busy);
         let Some(stock) = self.core.stock else { return free };
         let allowed = u128::from(stock.available) * u128::from(self.definition.overcommit_percent) / 100;
         let competing = busy.saturating_sub(self.holding);
-        free.min(u64::try_from(allowed).unwrap_or(u64::MAX).saturating_sub(competing))
+        let left = u64::try_from(allowed).unwrap_or(u64::MAX).saturating_sub(competing);
+        let news = u64::from(busy == 0 && !stock.is_gone());
+        free.min(left.max(news))
     }
 
     /// Calls up to `limit` within the room there is: first those to be recalled, by place, then the uncalled.

@@ -23,8 +23,8 @@ impl Queue {
             Command::Resume => self.halts()?.pause = None,
             Command::SoldOut => self.halts()?.sold_out = Some(SoldOutBy::Operator),
             Command::Restock => {
-                let halts = self.halts()?;
-                halts.sold_out = halts.sold_out.filter(|by| *by == SoldOutBy::Stock);
+                self.halts()?.sold_out = None;
+                self.core.stock = None;
             }
             Command::Close => self.core.stage = Stage::Closed,
             Command::Admit { batch_size, lease_ms } => {

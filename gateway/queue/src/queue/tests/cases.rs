@@ -171,8 +171,22 @@ fn sold_out_by_the_operator_outlasts_the_stock() {
     rig.order(&Command::Restock);
     assert_eq!(rig.phase(), Phase::Open);
     rig.stock(0, None);
+    assert_eq!(rig.phase(), Phase::SoldOut, "the stock says so, too");
     rig.order(&Command::Restock);
-    assert_eq!(rig.phase(), Phase::SoldOut, "the stock still says so");
+    assert_eq!((rig.phase(), rig.queue.view(rig.now).stock), (Phase::Open, None));
+    rig.stock(0, None);
+    assert_eq!(rig.phase(), Phase::SoldOut, "the stock decides again");
+}
+
+#[test]
+fn the_operator_gets_a_sale_going_that_stands_still_on_old_news() {
+    let mut rig = Rig::new(open_sale(4));
+    rig.stock(0, Some(0));
+    rig.order(&Command::SoldOut);
+    rig.pass(3_600_000);
+    rig.order(&Command::Restock);
+    rig.crowd(9);
+    assert_eq!((rig.phase(), rig.busy()), (Phase::Open, 4));
 }
 
 #[test]
@@ -181,8 +195,52 @@ fn units_on_hold_keep_the_sale_from_being_called_sold_out() {
     rig.stock(0, Some(3));
     rig.crowd(5);
     let view = rig.queue.view(rig.now);
-    assert_eq!((view.phase, view.unclaimed), (Phase::Open, 0));
+    assert_eq!((view.phase, view.unclaimed), (Phase::Open, 1));
     assert_eq!(view.snapshot().stock, Some(Stock { available: 0, held: Some(3) }));
+}
+
+#[test]
+fn a_sale_whose_units_come_back_unseen_does_not_stand_still_for_ever() {
+    let mut rig = Rig::new(open_sale(10));
+    rig.stock(2, Some(0));
+    let arrivals = rig.crowd(9);
+    rig.stock(0, Some(2));
+    for arrival in &arrivals[..2] {
+        rig.claim(*arrival).unwrap();
+        rig.queue.lease(*arrival, LeaseEvent::Holding, rig.now);
+    }
+    rig.pass(299_999);
+    assert_eq!(rig.queue.view(rig.now).serving, Place(2), "those inside bring the news");
+    // The holds and the leases run out and nobody says so: one at a time goes to look.
+    rig.pass(1);
+    assert_eq!((rig.busy(), rig.queue.view(rig.now).serving), (1, Place(3)));
+    rig.pass(59_999);
+    assert_eq!(rig.queue.view(rig.now).serving, Place(3));
+    rig.pass(1);
+    assert_eq!(
+        (rig.busy(), rig.queue.view(rig.now).serving),
+        (1, Place(4)),
+        "one who did not come is no news"
+    );
+    rig.claim(arrivals[3]).unwrap();
+    rig.stock(2, Some(0));
+    assert_eq!((rig.busy(), rig.queue.view(rig.now).serving), (2, Place(5)));
+}
+
+#[test]
+fn nobody_goes_to_look_past_pause_health_or_word_that_all_is_gone() {
+    let mut rig = Rig::new(open_sale(10));
+    rig.order(&Command::Pause { reason: reason("A moment") });
+    rig.stock(0, Some(1));
+    rig.crowd(3);
+    rig.tick();
+    assert_eq!(rig.busy(), 0);
+    rig.queue.tick(TickInput { health_limit: Some(0) }, rig.now);
+    rig.order(&Command::Resume);
+    assert_eq!(rig.busy(), 0);
+    rig.stock(0, Some(0));
+    rig.tick();
+    assert_eq!((rig.phase(), rig.busy()), (Phase::SoldOut, 0));
 }
 
 #[test]

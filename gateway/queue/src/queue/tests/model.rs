@@ -348,7 +348,8 @@ impl World {
             assert!(busy <= u64::from(definition.max_active), "called over max_active");
             if let Some(stock) = after.stock {
                 let allowed = stock.available * u64::from(definition.overcommit_percent) / 100;
-                assert!(busy - after.holding <= allowed, "called more than the stock is good for");
+                let news = busy == 1 && !stock.is_gone();
+                assert!(busy - after.holding <= allowed || news, "called more than the stock is good for");
             }
         }
         if called > by_hand {
