@@ -1,7 +1,8 @@
 //! What the shop tells the queue in the headers of its answers.
 //!
 //! `Ropeline-Stock: N` or `N; held=H`: units left to sell, and units in other shoppers' holds.
-//! `Ropeline-Lease: hold` says that this admission now has a hold, `end` that its shopper is done.
+//! `Ropeline-Lease: hold` says that this admission now has a hold, `open` that it has none any more, `end` that its
+//! shopper is done.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,8 +47,20 @@ pub struct StockReport {
 pub enum LeaseReport {
     /// The shopper has a hold.
     Hold,
+    /// The shopper has no hold any more.
+    Open,
     /// The shopper is done; the capacity is free.
     End,
+}
+
+impl From<LeaseReport> for LeaseEvent {
+    fn from(report: LeaseReport) -> Self {
+        match report {
+            LeaseReport::Hold => Self::Holding,
+            LeaseReport::Open => Self::Released,
+            LeaseReport::End => Self::Ended,
+        }
+    }
 }
 
 /// The stock the shop reports, if it does and the header can be read.
@@ -61,6 +74,7 @@ pub fn stock(headers: &HeaderMap) -> Option<StockReport> {
 pub fn lease(headers: &HeaderMap) -> Option<LeaseReport> {
     match headers.get(header::LEASE)?.as_bytes() {
         b"hold" => Some(LeaseReport::Hold),
+        b"open" => Some(LeaseReport::Open),
         b"end" => Some(LeaseReport::End),
         _ => None,
     }
@@ -117,29 +131,38 @@ pub fn channel(store: Arc<dyn QueueStore>, grace: Duration) -> (Sink, Carrier) {
 }
 
 impl Carrier {
-    /// Of several stocks of one sale only the last one counts: the shop's own count, as it was answered last.
+    /// Of several stocks of one sale only the last one counts: the shop's own count, as it was answered last. So does
+    /// the last word on a lease, but an end is the end.
     async fn carry(&self, reports: Vec<Report>) {
         let mut stocks = HashMap::new();
-        let mut leases = Vec::new();
+        let mut leases = HashMap::new();
         for Report { sale, arrival, heard } in reports {
             if let Some(stock) = heard.stock {
                 stocks.insert(sale.clone(), stock);
             }
-            match heard.lease {
-                Some(LeaseReport::Hold) => leases.push((sale, arrival, LeaseEvent::Holding)),
-                Some(LeaseReport::End) => leases.push((sale, arrival, LeaseEvent::Ended)),
-                None => {}
+            let Some(report) = heard.lease else { continue };
+            let last = leases.entry((sale, arrival)).or_insert(LeaseEvent::from(report));
+            if *last != LeaseEvent::Ended {
+                *last = report.into();
             }
         }
-        // The stock first: whom the end of a lease makes room for is called for what is left now, not for what was.
+        let (released, others): (Vec<_>, Vec<_>) =
+            leases.into_iter().partition(|(_, event)| *event == LeaseEvent::Released);
+        // Who gave a hold back counts again before the unit does, …
+        self.tell(&released).await;
+        // … and whom the end of a lease makes room for is called for what is left now, not for what was.
         for (sale, StockReport { available, held }) in stocks {
             let stock = Stock { available: available.into(), held: held.map(u64::from) };
             if let Err(error) = self.store.stock(&sale, stock).await {
                 tracing::warn!(%sale, %error, "the shop's stock was not noted; its next answer carries it again");
             }
         }
-        // All at once, so that the store can write them together.
-        let told = leases.iter().map(|(sale, arrival, event)| self.store.lease(sale, *arrival, *event));
+        self.tell(&others).await;
+    }
+
+    /// All at once, so that the store can write them together.
+    async fn tell(&self, leases: &[((SaleId, Arrival), LeaseEvent)]) {
+        let told = leases.iter().map(|((sale, arrival), event)| self.store.lease(sale, *arrival, *event));
         for error in join_all(told).await.into_iter().filter_map(Result::err) {
             tracing::warn!(%error, "the shop's word on a lease was lost; its clock ends it");
         }
@@ -175,6 +198,27 @@ impl BackgroundService for Carrier {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn knows_the_words_on_a_lease_and_no_others() {
+        let words =
+            [("hold", LeaseEvent::Holding), ("open", LeaseEvent::Released), ("end", LeaseEvent::Ended)];
+        for (word, event) in words {
+            let headers = HeaderMap::from_iter([(
+                http::HeaderName::from_static(header::LEASE),
+                http::HeaderValue::from_static(word),
+            )]);
+            assert_eq!(lease(&headers).map(LeaseEvent::from), Some(event), "{word}");
+        }
+        for bad in ["", "Hold", "opened", "end "] {
+            let headers = HeaderMap::from_iter([(
+                http::HeaderName::from_static(header::LEASE),
+                http::HeaderValue::from_static(bad),
+            )]);
+            assert_eq!(lease(&headers), None, "{bad}");
+        }
+        assert_eq!(lease(&HeaderMap::new()), None);
+    }
 
     #[test]
     fn reads_what_the_shop_says_and_nothing_into_it() {

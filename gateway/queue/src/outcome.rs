@@ -100,6 +100,9 @@ pub enum LeaseEvent {
     /// The visitor has a unit on hold and no longer competes for what is left. When the shop says both at once,
     /// the new stock goes in first: otherwise the unit would count as left and as held for a moment.
     Holding,
+    /// The visitor has no unit on hold any more and competes again. When the shop says both at once, this goes in
+    /// before the new stock: otherwise the unit that came back would be offered to the visitor and to another.
+    Released,
     /// The visitor is done; the capacity is free.
     Ended,
 }

@@ -381,9 +381,12 @@ impl Queue {
         let Some(admission) = self.admissions.get(&arrival).copied() else { return };
         let AdmissionState::Claimed { claimed_at, expires_at, holding } = admission.state else { return };
         match event {
-            LeaseEvent::Holding if holding => return,
-            LeaseEvent::Holding => {
-                let state = AdmissionState::Claimed { claimed_at, expires_at, holding: true };
+            LeaseEvent::Holding | LeaseEvent::Released => {
+                let holds = event == LeaseEvent::Holding;
+                if holds == holding {
+                    return;
+                }
+                let state = AdmissionState::Claimed { claimed_at, expires_at, holding: holds };
                 self.set(arrival, admission.place, state);
             }
             LeaseEvent::Ended => self.end_lease(arrival, admission.place),

@@ -76,6 +76,7 @@ macro_rules! queue_store_contract {
             nobody_claims_before_the_call
             leaving_frees_the_place_for_good
             a_lease_that_the_shop_ends_frees_the_place
+            a_hold_that_was_given_back_competes_again
             an_empty_stock_stops_the_queue
             the_health_limit_is_kept
             an_unknown_sale_is_said_to_be_unknown

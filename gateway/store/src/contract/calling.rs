@@ -263,6 +263,23 @@ pub async fn a_lease_that_the_shop_ends_frees_the_place<F: Fixture>(fixture: F) 
     assert!(scene.claim(1).await.is_ok());
 }
 
+/// The shop says that a hold is no more.
+pub async fn a_hold_that_was_given_back_competes_again<F: Fixture>(fixture: F) {
+    let scene = Scene::new(fixture, definition("drop", 100)).await;
+    scene.store.stock(&scene.sale, Stock { available: 2, held: Some(0) }).await.unwrap();
+    scene.join(0..5).await;
+    assert_eq!(scene.tick().await.serving, Place(2));
+    scene.claim(0).await.unwrap();
+    scene.store.stock(&scene.sale, Stock { available: 1, held: Some(1) }).await.unwrap();
+    scene.store.lease(&scene.sale, Arrival(0), LeaseEvent::Holding).await.unwrap();
+    assert_eq!(scene.tick().await.holding, 1);
+    scene.store.lease(&scene.sale, Arrival(0), LeaseEvent::Released).await.unwrap();
+    scene.store.stock(&scene.sale, Stock { available: 2, held: Some(0) }).await.unwrap();
+    let view = scene.tick().await;
+    assert_eq!((view.holding, view.serving), (0, Place(2)), "three were called for two units");
+    assert!(scene.claim(0).await.is_ok(), "who gives a hold back is still inside");
+}
+
 /// Nobody is called for what is not there; when all is gone the sale says so, and takes it back
 /// when units return.
 pub async fn an_empty_stock_stops_the_queue<F: Fixture>(fixture: F) {

@@ -228,6 +228,26 @@ fn a_sale_whose_units_come_back_unseen_does_not_stand_still_for_ever() {
 }
 
 #[test]
+fn a_hold_that_was_given_back_leaves_nobody_competing_uncounted() {
+    let mut rig = Rig::new(open_sale(10));
+    rig.stock(2, Some(0));
+    let arrivals = rig.crowd(9);
+    rig.claim(arrivals[0]).unwrap();
+    rig.stock(1, Some(1));
+    rig.queue.lease(arrivals[0], LeaseEvent::Holding, rig.now);
+    for _ in 0..2 {
+        rig.queue.lease(arrivals[0], LeaseEvent::Released, rig.now);
+    }
+    rig.stock(2, Some(0));
+    let view = rig.queue.view(rig.now);
+    assert_eq!((view.holding, view.serving), (0, Place(2)), "three for two units");
+    assert!(rig.claim(arrivals[0]).is_ok(), "the lease runs on");
+    rig.queue.lease(arrivals[1], LeaseEvent::Released, rig.now);
+    rig.queue.lease(arrivals[0], LeaseEvent::Ended, rig.now);
+    assert_eq!((rig.busy(), rig.queue.view(rig.now).holding), (2, 0));
+}
+
+#[test]
 fn nobody_goes_to_look_past_pause_health_or_word_that_all_is_gone() {
     let mut rig = Rig::new(open_sale(10));
     rig.order(&Command::Pause { reason: reason("A moment") });

@@ -89,6 +89,10 @@ fn orders() -> impl Strategy<Value = Command> {
     ]
 }
 
+fn lease_events() -> impl Strategy<Value = LeaseEvent> {
+    prop_oneof![Just(LeaseEvent::Holding), Just(LeaseEvent::Released), Just(LeaseEvent::Ended)]
+}
+
 fn events() -> impl Strategy<Value = Event> {
     let ticket = 0..64usize;
     prop_oneof![
@@ -98,7 +102,7 @@ fn events() -> impl Strategy<Value = Event> {
         18 => (0..12u64, any::<bool>()).prop_map(|(who, again)| Event::Join { who, again }),
         24 => ticket.clone().prop_map(Event::Claim),
         5 => ticket.clone().prop_map(Event::Leave),
-        6 => (ticket, prop_oneof![Just(LeaseEvent::Holding), Just(LeaseEvent::Ended)])
+        6 => (ticket, lease_events())
             .prop_map(|(ticket, event)| Event::Lease(ticket, event)),
         4 => (0..12u64, prop::option::of(0..3u64)).prop_map(|(left, held)| Event::Stock(left, held)),
         6 => orders().prop_map(Event::Order),
@@ -167,6 +171,8 @@ struct Ledger {
     holders: Vec<u64>,
     places: HashMap<Arrival, Place>,
     claims: HashMap<Arrival, Claimed>,
+    /// Those the shop said have a hold and did not say have lost it.
+    holding: HashSet<Arrival>,
     /// Tickets that must never be admitted (again).
     dead: HashSet<Arrival>,
     /// Calls that the pace has allowed since the opening, in calls.
@@ -243,8 +249,12 @@ impl World {
             Event::Lease(index, event) => {
                 let arrival = self.ticket(*index);
                 self.queue.lease(arrival, *event, self.now);
-                if *event == LeaseEvent::Ended && self.ledger.claims.contains_key(&arrival) {
-                    self.ledger.dead.insert(arrival);
+                if self.ledger.claims.contains_key(&arrival) {
+                    match event {
+                        LeaseEvent::Holding => drop(self.ledger.holding.insert(arrival)),
+                        LeaseEvent::Released => drop(self.ledger.holding.remove(&arrival)),
+                        LeaseEvent::Ended => drop(self.ledger.dead.insert(arrival)),
+                    }
                 }
             }
             Event::Stock(available, held) => {
@@ -377,6 +387,11 @@ impl World {
         let active: HashSet<_> =
             self.ledger.claims.keys().filter(|arrival| !self.ledger.dead.contains(arrival)).collect();
         assert_eq!(view.active, active.len() as u64, "leases that ended still count, or running ones do not");
+        let holding = self.ledger.holding.iter().filter(|arrival| active.contains(arrival)).count();
+        assert_eq!(
+            view.holding, holding as u64,
+            "holds that are no more still count, or running ones do not"
+        );
         assert_eq!(view.totals.claimed, self.ledger.claims.len() as u64, "a claim was counted twice");
         if matches!(view.phase, Phase::Open | Phase::Paused) {
             let told = |arrival: &Arrival| view.standing(self.position(*arrival), self.queue.core.last_now);

@@ -51,6 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => arrival.clone().prop_map(Step::Claim),
         2 => arrival.clone().prop_map(Step::Leave),
         1 => arrival.clone().prop_map(|arrival| Step::Lease(arrival, LeaseEvent::Holding)),
+        1 => arrival.clone().prop_map(|arrival| Step::Lease(arrival, LeaseEvent::Released)),
         2 => arrival.prop_map(|arrival| Step::Lease(arrival, LeaseEvent::Ended)),
         1 => stock.prop_map(|(available, held)| Step::Stock(Stock { available, held })),
         5 => proptest::option::weighted(0.2, 0..6u32).prop_map(Step::Tick),
