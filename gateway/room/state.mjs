@@ -10,6 +10,7 @@ import { DRAW_ROUNDS, drawSeed, fromHex, sha256, shuffledIndex, toHex } from "./
  * @property {"scheduled"|"pre_queue"|"drawing"|"open"|"paused"|"closed"|"sold_out"} phase
  * @property {number} serving all places below it have been called
  * @property {{low: number, high: number}|null} rate visitors called per minute, as a range
+ * @property {number} cadence_ms time between one call and the next at full pace
  * @property {Draw|null} draw
  * @property {number|null} joins_open_at
  * @property {number|null} opens_at
@@ -124,15 +125,20 @@ export function compare(last, next) {
 export const allHeld = ({ stock }) => stock !== null && stock.available === 0 && (stock.held ?? 0) > 0;
 
 /**
- * The expected wait in seconds, or null where it is not known: no rate yet, or a queue that stands still.
+ * The expected wait in seconds, or null where it is not known: no rate yet, or a queue that stands still. The gateway
+ * computes the same, in whole thousandths of a place.
  * @param {number|null} ahead
  * @param {Snapshot} snapshot
  * @returns {{low_s: number, high_s: number}|null}
  */
 export function etaOf(ahead, snapshot) {
-  const { phase, rate } = snapshot;
+  const { phase, rate, cadence_ms } = snapshot;
   if (ahead === null || phase !== "open" || !rate || !(rate.low > 0) || allHeld(snapshot)) return null;
-  return { low_s: Math.round((ahead * 60) / rate.high), high_s: Math.round((ahead * 60) / rate.low) };
+  const seconds = (places, perMinute) => (places * 60_000) / Math.round(perMinute * 1_000);
+  return {
+    low_s: Math.floor(seconds(ahead, rate.high)),
+    high_s: Math.ceil(seconds(ahead + 1, rate.low)) + Math.ceil(cadence_ms / 1_000),
+  };
 }
 
 const between = (low, x, high) => Math.min(Math.max(x, low), high);

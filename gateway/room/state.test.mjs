@@ -27,6 +27,7 @@ const snapshot = (changes = {}) => ({
   phase: "open",
   serving: 1_000,
   rate: { low: 500, high: 1_000 },
+  cadence_ms: 5_000,
   draw: null,
   joins_open_at: null,
   opens_at: null,
@@ -63,7 +64,12 @@ test("a wait that nobody knows is not made up", () => {
   assert.equal(room.etaOf(100, snapshot({ rate: { low: 0, high: 10 } })), null);
   assert.equal(room.etaOf(100, snapshot({ phase: "paused" })), null);
   assert.equal(room.etaOf(100, snapshot({ stock: { available: 0, held: 3 } })), null);
-  assert.deepEqual(room.etaOf(1_000, snapshot()), { low_s: 60, high_s: 120 });
+});
+
+test("a wait that is known is the one that the gateway tells", () => {
+  for (const { ahead, rate, cadence_ms, eta } of JSON.parse(read("./testdata/eta.json")).cases) {
+    assert.deepEqual(room.etaOf(ahead, snapshot({ rate, cadence_ms })), eta, `${ahead} at ${JSON.stringify(rate)}`);
+  }
 });
 
 test("places come from the draw below its size, from arrival above it, and from nowhere before it", () => {
@@ -163,7 +169,7 @@ test("failures back off, never in step, and do as the server asks", () => {
 
 test("what the page shows follows the snapshot and the computed place", () => {
   const shown = view({}, waiting(5_999), 5_999);
-  assert.deepEqual([shown.place, shown.ahead, shown.eta], ["6,000", "4,999", "5 to 10 minutes"]);
+  assert.deepEqual([shown.place, shown.ahead, shown.eta], ["6,000", "4,999", "4 to 15 minutes"]);
   assert.deepEqual(shown.progress, { max: 5_999, value: 1_000 });
   assert.equal(shown.leave, true);
   assert.equal(view({ stock: { available: 0, held: 2 } }, waiting(5_999), 5_999).note, texts.note.held);

@@ -76,7 +76,8 @@ pub struct EtaRange {
 }
 
 impl EtaRange {
-    /// The wait of a ticket with `ahead` places before it, where calls come every `cadence_ms`.
+    /// The wait of a ticket with `ahead` places before it, where calls come every `cadence_ms`. The room computes the
+    /// same from the snapshot: `room/testdata/eta.json` holds both to it.
     #[must_use]
     pub fn new(ahead: u64, rate: Rate, cadence_ms: u64) -> Self {
         Self {

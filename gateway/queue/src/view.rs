@@ -192,6 +192,7 @@ impl SaleView {
             phase: self.phase,
             serving: self.serving,
             rate: self.rate,
+            cadence_ms: cadence_ms(definition.pace),
             draw: self.draw.as_ref().map(DrawView::document),
             joins_open_at: definition.joins_open_at,
             opens_at: definition.opens_at,
@@ -234,6 +235,8 @@ pub struct Snapshot {
     pub serving: Place,
     /// Measured flow in places a minute; none while it cannot honestly be told.
     pub rate: Option<Rate>,
+    /// Time between one call and the next at full pace.
+    pub cadence_ms: u64,
     /// The draw, where the sale has one.
     pub draw: Option<SnapshotDraw>,
     /// When joining opens.

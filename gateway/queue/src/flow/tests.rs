@@ -62,6 +62,22 @@ fn the_rate_is_unknown_until_measured_and_then_right() {
 }
 
 #[test]
+fn the_wait_is_the_one_that_the_room_computes() {
+    let table: serde_json::Value =
+        serde_json::from_str(include_str!("../../../room/testdata/eta.json")).unwrap();
+    // Three digits after the point, without the point.
+    let thousandths = |number: &serde_json::Value| {
+        PerMinute(format!("{:.3}", number.as_f64().unwrap()).replace('.', "").parse().unwrap())
+    };
+    for case in table["cases"].as_array().unwrap() {
+        let rate = Rate { low: thousandths(&case["rate"]["low"]), high: thousandths(&case["rate"]["high"]) };
+        let eta = EtaRange::new(case["ahead"].as_u64().unwrap(), rate, case["cadence_ms"].as_u64().unwrap());
+        assert_eq!(serde_json::to_value(eta).unwrap(), case["eta"], "{case}");
+        assert_eq!(serde_json::to_value(rate).unwrap()["low"].as_f64(), case["rate"]["low"].as_f64());
+    }
+}
+
+#[test]
 fn a_smooth_pace_measures_like_batches() {
     let mut sale = Sale::new();
     for _ in 0..60 * 4 {
