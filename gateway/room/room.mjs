@@ -317,7 +317,12 @@ async function run() {
       failures++;
       retryAfterS = error.retryAfterS ?? null;
     }
-    show();
+    // What cannot be shown is no reason to stop looking: a visitor is called all the same.
+    try {
+      show();
+    } catch (error) {
+      console.warn(error);
+    }
     // What a button asked for is followed by a look at once; when it failed, it is tried again after a while.
     const next = failures ? task !== look || !asked : task === look && !asked;
     if (!gone && next) await sleep(delay());

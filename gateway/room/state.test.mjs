@@ -3,21 +3,10 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import * as room from "./state.mjs";
+import { textsOf } from "./testdata/texts.mjs";
 
 const read = (name) => readFileSync(new URL(name, import.meta.url), "utf8");
 
-/** The few TOML forms the text files use: tables, and keys with strings. */
-function textsOf(toml) {
-  const texts = {};
-  let table = texts;
-  for (const line of toml.split("\n")) {
-    const header = /^\[([\w.]+)\]/.exec(line);
-    if (header) table = header[1].split(".").reduce((t, key) => (t[key] ??= {}), texts);
-    const pair = /^(\w+) = ("(?:[^"\\]|\\.)*")/.exec(line);
-    if (pair) table[pair[1]] = JSON.parse(pair[2]);
-  }
-  return texts;
-}
 const texts = textsOf(read("./texts/en.toml"));
 
 /** @returns {room.Snapshot} */

@@ -10,6 +10,9 @@ use crate::types::{SaleId, UnixMillis};
 /// Longest span that any setting may name: 30 days, in milliseconds.
 const LONGEST_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 
+/// The last instant of the year 9999. Later ones have no RFC 3339 form, and a browser shows few of them.
+const LATEST: UnixMillis = UnixMillis(253_402_300_799_999);
+
 /// A sale as it is written down, before it is checked. Unknown members are refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -254,6 +257,16 @@ impl RawDefinition {
 
     fn check_times(&self, faults: &mut Faults) {
         let draw = self.draw.map(|draw| draw.closes_at);
+        let times = [
+            ("joins_open_at", self.joins_open_at),
+            ("draw.closes_at", draw),
+            ("opens_at", self.opens_at),
+            ("closes_at", self.closes_at),
+        ];
+        for (field, time) in times {
+            let good = time.is_none_or(|time| time <= LATEST);
+            faults.unless(good, field, "in Unix milliseconds, at most the end of the year 9999");
+        }
         let after = |early: Option<UnixMillis>, late: Option<UnixMillis>| match (early, late) {
             (Some(early), Some(late)) => early <= late,
             _ => true,

@@ -42,6 +42,24 @@ fn every_fault_is_reported_at_once_with_its_member() {
 }
 
 #[test]
+fn a_time_in_nanoseconds_is_no_time_in_milliseconds() {
+    // 9999-12-31T23:59:59.999Z: the last instant of four-digit years, which every date library can show.
+    let last = UnixMillis(253_402_300_799_999);
+    let mut long = raw();
+    long.joins_open_at = Some(last);
+    long.draw = Some(DrawDefinition { closes_at: last });
+    long.opens_at = Some(last);
+    assert!(long.clone().check().is_ok());
+    let late = UnixMillis(last.0 + 1);
+    long.joins_open_at = Some(late);
+    long.draw = Some(DrawDefinition { closes_at: late });
+    long.opens_at = Some(late);
+    long.closes_at = Some(UnixMillis(1_790_000_000_000_000_000));
+    let fields: Vec<_> = long.check().unwrap_err().0.into_iter().map(|fault| fault.field).collect();
+    assert_eq!(fields, ["joins_open_at", "draw.closes_at", "opens_at", "closes_at"]);
+}
+
+#[test]
 fn a_definition_that_is_read_back_is_the_same() {
     let mut full = raw();
     full.draw = Some(DrawDefinition { closes_at: UnixMillis(5) });
