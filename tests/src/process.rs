@@ -99,13 +99,26 @@ impl Process {
     /// # Panics
     /// When it is still running after `limit`.
     pub async fn stop(&mut self, limit: Duration) -> ExitStatus {
+        self.terminate();
+        self.ended(limit).await
+    }
+
+    /// Asks it to stop (SIGTERM).
+    pub fn terminate(&self) {
         self.signal(Signal::TERM);
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// When it is still running after `limit`.
+    pub async fn ended(&mut self, limit: Duration) -> ExitStatus {
         let deadline = Instant::now() + limit;
         loop {
             if let Some(status) = self.child.try_wait().expect("its status") {
                 return status;
             }
-            assert!(Instant::now() < deadline, "{} still runs {limit:?} after SIGTERM", self.name);
+            assert!(Instant::now() < deadline, "{} still runs after {limit:?}", self.name);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::raw::{find, unchunk};
@@ -18,6 +19,8 @@ pub struct Shop {
     address: SocketAddr,
     received: Arc<Mutex<Vec<Vec<u8>>>>,
     says: Arc<Mutex<String>>,
+    /// False while every request waits for its answer.
+    answers: watch::Sender<bool>,
     server: JoinHandle<()>,
 }
 
@@ -41,13 +44,20 @@ impl Shop {
         let address = listener.local_addr().expect("its address");
         let received = Arc::new(Mutex::new(Vec::new()));
         let says = Arc::new(Mutex::new(String::new()));
+        let (answers, answering) = watch::channel(true);
         let (connections, words) = (Arc::clone(&received), Arc::clone(&says));
         let server = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&connections), Arc::clone(&words)));
+                let (connections, words) = (Arc::clone(&connections), Arc::clone(&words));
+                tokio::spawn(serve(stream, connections, words, answering.clone()));
             }
         });
-        Self { address, received, says, server }
+        Self { address, received, says, answers, server }
+    }
+
+    /// With false, requests are taken and not answered, until it is told true.
+    pub fn answer(&self, answers: bool) {
+        self.answers.send_replace(answers);
     }
 
     /// From now on its answers carry these headers as well.
@@ -96,7 +106,12 @@ impl Received {
     }
 }
 
-async fn serve(mut stream: TcpStream, connections: Arc<Mutex<Vec<Vec<u8>>>>, says: Arc<Mutex<String>>) {
+async fn serve(
+    mut stream: TcpStream,
+    connections: Arc<Mutex<Vec<Vec<u8>>>>,
+    says: Arc<Mutex<String>>,
+    mut answers: watch::Receiver<bool>,
+) {
     let index = {
         let mut connections = connections.lock().expect("no panic while recording");
         connections.push(Vec::new());
@@ -109,6 +124,9 @@ async fn serve(mut stream: TcpStream, connections: Arc<Mutex<Vec<Vec<u8>>>>, say
         while let Some((request, used)) = parse(&pending) {
             pending.drain(..used);
             let body = if request.line.starts_with("HEAD ") { "" } else { BODY };
+            if answers.wait_for(|answers| *answers).await.is_err() {
+                return;
+            }
             let words = says.lock().expect("no panic while it speaks").clone();
             let answer = format!("HTTP/1.1 200 OK\r\n{words}Content-Length: {}\r\n\r\n{body}", BODY.len());
             if stream.write_all(answer.as_bytes()).await.is_err() {
