@@ -136,17 +136,18 @@ impl Store {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(Duration::from_secs(5));
-        let mut connection = options.connect().await?;
+        let mut connection = connect(&options).await?;
         MIGRATIONS.run(&mut connection).await?;
-        refuse_forgetful(&mut connection).await?;
         seed::seed(&mut connection, products).await?;
+        // From here on, books that are gone are not to be taken for new.
+        let options = options.create_if_missing(false);
         let reads = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(Duration::from_secs(5))
-            .connect_with(options.read_only(true).create_if_missing(false))
+            .connect_with(options.clone().read_only(true))
             .await?;
         let (commands, waiting) = mpsc::channel(QUEUE);
-        tokio::spawn(writer::run(connection, waiting, hold));
+        tokio::spawn(writer::run(connection, options, waiting, hold));
         Ok(Self { commands, reads })
     }
 
@@ -237,6 +238,13 @@ impl Store {
     pub(crate) async fn sweep(&self) -> Result<Stock, StoreError> {
         Ok(self.send(|reply| Command::Sweep { reply }).await?.1)
     }
+}
+
+/// A connection whose commits are durable.
+async fn connect(options: &SqliteConnectOptions) -> Result<SqliteConnection, OpenError> {
+    let mut connection = options.connect().await?;
+    refuse_forgetful(&mut connection).await?;
+    Ok(connection)
 }
 
 /// `synchronous` and the journal are asked for at connect; some file systems and builds do not give them.

@@ -55,6 +55,8 @@ enum Card {
 #[derive(Clone, Debug)]
 pub(crate) struct TestProvider {
     books: Arc<Mutex<SqliteConnection>>,
+    /// They open the books again, which must exist.
+    options: SqliteConnectOptions,
     news: Arc<Notify>,
     secret: WebhookSecret,
     client: reqwest::Client,
@@ -135,18 +137,18 @@ impl TestProvider {
     /// # Errors
     /// When the database cannot be opened or is of a newer schema.
     pub(crate) async fn open(path: &Path, secret: WebhookSecret, delay: Duration) -> Result<Self, OpenError> {
-        let mut books = SqliteConnectOptions::new()
+        let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
-            .busy_timeout(Duration::from_secs(5))
-            .connect()
-            .await?;
+            .busy_timeout(Duration::from_secs(5));
+        let mut books = options.connect().await?;
         MIGRATIONS.run(&mut books).await?;
         Ok(Self {
             books: Arc::new(Mutex::new(books)),
+            options: options.create_if_missing(false),
             news: Arc::new(Notify::new()),
             secret,
             client: crate::client::new()?,
@@ -160,15 +162,14 @@ impl TestProvider {
         purchase: &str,
         work: impl AsyncFnOnce(&mut Transaction<'_, Sqlite>) -> Result<bool, sqlx::Error>,
     ) -> Result<Status, NoReply> {
-        let broken = |error: sqlx::Error| NoReply(error.to_string());
         let mut books = self.books.lock().await;
-        let mut tx = books.begin_with("BEGIN IMMEDIATE").await.map_err(broken)?;
-        let changed = work(&mut tx).await.map_err(broken)?;
-        let (status, card) = look(&mut tx, purchase).await.map_err(broken)?;
-        if changed && !matches!(status, Status::Pending) && card != Some(Card::Silent) {
-            note(&mut tx, purchase).await.map_err(broken)?;
-        }
-        tx.commit().await.map_err(broken)?;
+        let (changed, status, card) = match transact(&mut books, purchase, work).await {
+            Ok(done) => done,
+            Err(error) => {
+                self.reopen(&mut books).await;
+                return Err(NoReply(error.to_string()));
+            }
+        };
         drop(books);
         self.news.notify_one();
         match card {
@@ -176,6 +177,15 @@ impl TestProvider {
                 Err(NoReply("the connection was closed".to_owned()))
             }
             _ => Ok(status),
+        }
+    }
+
+    /// After a transaction that failed: SQLite may have rolled back by itself, as it does on a full disk. The driver does
+    /// not notice, takes the connection to be in a transaction for good, and begins no other.
+    async fn reopen(&self, books: &mut SqliteConnection) {
+        match self.options.connect().await {
+            Ok(opened) => *books = opened,
+            Err(error) => tracing::error!(%error, "the test provider's books cannot be opened again yet"),
         }
     }
 
@@ -280,6 +290,22 @@ impl TestProvider {
         let (_, card) = look(&mut books, purchase).await.map_err(|error| NoReply(error.to_string()))?;
         Ok(card)
     }
+}
+
+/// Does `work`, and notes the event if it changed the books; all of it or nothing.
+async fn transact(
+    books: &mut SqliteConnection,
+    purchase: &str,
+    work: impl AsyncFnOnce(&mut Transaction<'_, Sqlite>) -> Result<bool, sqlx::Error>,
+) -> Result<(bool, Status, Option<Card>), sqlx::Error> {
+    let mut tx = books.begin_with("BEGIN IMMEDIATE").await?;
+    let changed = work(&mut tx).await?;
+    let (status, card) = look(&mut tx, purchase).await?;
+    if changed && !matches!(status, Status::Pending) && card != Some(Card::Silent) {
+        note(&mut tx, purchase).await?;
+    }
+    tx.commit().await?;
+    Ok((changed, status, card))
 }
 
 async fn look(books: &mut SqliteConnection, purchase: &str) -> Result<(Status, Option<Card>), sqlx::Error> {

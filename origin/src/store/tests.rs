@@ -319,3 +319,26 @@ async fn every_commit_is_synced() {
         .unwrap();
     assert!(matches!(refuse_forgetful(&mut forgetful).await, Err(OpenError::NotDurable(_))));
 }
+
+/// As on a full disk: SQLite ends the transaction by itself, behind the driver's back.
+#[tokio::test]
+async fn a_rollback_by_the_database_itself_does_not_end_the_sale() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 3).await;
+    let mut beside = beside(&dir).await;
+    for round in 0..3 {
+        sqlx::raw_sql(
+            "CREATE TRIGGER disk_full BEFORE INSERT ON reservations BEGIN SELECT RAISE(ROLLBACK, 'disk full'); END",
+        )
+        .execute(&mut beside)
+        .await
+        .unwrap();
+        let visitor = format!("visitor {round}");
+        let refused = store.claim(key(&visitor, "k".into()), "runner".into(), 1).await;
+        assert!(matches!(refused, Err(StoreError::Failed)), "{refused:?}");
+        assert!(store.audit().await.unwrap().balanced);
+        sqlx::raw_sql("DROP TRIGGER disk_full").execute(&mut beside).await.unwrap();
+        let (held, left) = store.claim(key(&visitor, "k".into()), "runner".into(), 1).await.unwrap();
+        assert_eq!((held.status, left.held), (201, round + 1));
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 use tokio::sync::{mpsc, oneshot};
 
@@ -15,6 +16,8 @@ use crate::model::{Purchase, Stock};
 const BATCH: usize = 512;
 /// How long a key is remembered, in milliseconds.
 const KEY_LIFE: i64 = 3 * 24 * 3_600 * 1_000;
+/// Between two tries to open the books again.
+const REOPEN_PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) type Reply<T> = oneshot::Sender<(T, Stock)>;
 /// An answer that waits for the commit.
@@ -49,9 +52,10 @@ pub(super) struct Moment<'c> {
     pub(super) hold_ms: i64,
 }
 
-/// Runs until every handle is gone.
+/// Runs until every handle is gone. `options` open the books again, which must exist.
 pub(super) async fn run(
     mut connection: SqliteConnection,
+    options: SqliteConnectOptions,
     mut waiting: mpsc::Receiver<Command>,
     hold: Duration,
 ) {
@@ -66,12 +70,40 @@ pub(super) async fn run(
                 }
             }
             // The askers see their reply's sender dropped; a retry with the same key finds out what was done.
-            Err(error) => tracing::error!(%error, size, "a transaction failed; its changes are undone"),
+            Err(error) => {
+                tracing::error!(%error, size, "a transaction failed; its changes are undone");
+                batch.clear();
+                // SQLite may have rolled back by itself, as it does on a full disk. The driver does not notice: it would
+                // take the connection to be in a transaction for good, and begin no other. The old one is closed after
+                // the new one is there, since the last to close takes the log's index from those who read.
+                let Some(opened) = reopen(&options, &mut waiting).await else { break };
+                close(std::mem::replace(&mut connection, opened)).await;
+            }
         }
-        batch.clear();
     }
+    close(connection).await;
+}
+
+async fn close(connection: SqliteConnection) {
     if let Err(error) = connection.close().await {
         tracing::warn!(%error, "the database did not close cleanly");
+    }
+}
+
+/// Tries until the books are open again. Who asks meanwhile is refused at once; `None` when every handle is gone.
+async fn reopen(
+    options: &SqliteConnectOptions,
+    waiting: &mut mpsc::Receiver<Command>,
+) -> Option<SqliteConnection> {
+    loop {
+        match super::connect(options).await {
+            Ok(connection) => return Some(connection),
+            Err(error) => tracing::error!(%error, "the books cannot be opened again yet"),
+        }
+        let refuse = async { while waiting.recv().await.is_some() {} };
+        if tokio::time::timeout(REOPEN_PAUSE, refuse).await.is_ok() {
+            return None;
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::Connection;
+use sqlx::{Connection, SqliteConnection};
 use tokio::task::JoinSet;
 
 use super::super::signature;
@@ -88,18 +88,11 @@ impl TestProvider {
     /// Decides the slow payments that are due.
     async fn decide(&self) -> Result<(), sqlx::Error> {
         let mut books = self.books.lock().await;
-        let mut tx = books.begin_with("BEGIN IMMEDIATE").await?;
-        let decided: Vec<String> = sqlx::query_scalar(
-            "UPDATE payments SET due_at = NULL, status = CASE method WHEN ?1 THEN 'captured' ELSE 'authorised' END
-             WHERE due_at <= round(unixepoch('subsec') * 1000) RETURNING purchase",
-        )
-        .bind(Card::AtOnce.name())
-        .fetch_all(&mut *tx)
-        .await?;
-        for purchase in decided {
-            note(&mut tx, &purchase).await?;
+        let decided = decide(&mut books).await;
+        if decided.is_err() {
+            self.reopen(&mut books).await;
         }
-        tx.commit().await
+        decided
     }
 
     /// Sends one webhook; whether it was taken.
@@ -127,4 +120,19 @@ impl TestProvider {
             }
         }
     }
+}
+
+async fn decide(books: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    let mut tx = books.begin_with("BEGIN IMMEDIATE").await?;
+    let decided: Vec<String> = sqlx::query_scalar(
+            "UPDATE payments SET due_at = NULL, status = CASE method WHEN ?1 THEN 'captured' ELSE 'authorised' END
+             WHERE due_at <= round(unixepoch('subsec') * 1000) RETURNING purchase",
+        )
+        .bind(Card::AtOnce.name())
+        .fetch_all(&mut *tx)
+        .await?;
+    for purchase in decided {
+        note(&mut tx, &purchase).await?;
+    }
+    tx.commit().await
 }

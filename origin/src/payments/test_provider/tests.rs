@@ -70,3 +70,20 @@ async fn cards_are_known_by_name_and_number_and_others_are_not_kept() {
     }
     assert_eq!(provider.offers().len(), Card::ALL.len());
 }
+
+/// As on a full disk: SQLite ends the transaction by itself, behind the driver's back.
+#[tokio::test]
+async fn a_rollback_by_the_database_itself_does_not_end_all_payments() {
+    let dir = tempfile::tempdir().unwrap();
+    let provider = provider(&dir).await;
+    sqlx::raw_sql(
+        "CREATE TRIGGER disk_full BEFORE INSERT ON payments BEGIN SELECT RAISE(ROLLBACK, 'disk full'); END",
+    )
+    .execute(&mut *provider.books.lock().await)
+    .await
+    .unwrap();
+    let charge = charge("a", Card::Accepted);
+    assert!(provider.authorise(&charge).await.is_err());
+    sqlx::raw_sql("DROP TRIGGER disk_full").execute(&mut *provider.books.lock().await).await.unwrap();
+    assert_eq!(provider.authorise(&charge).await.unwrap(), Status::Authorised);
+}
