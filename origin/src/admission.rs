@@ -18,6 +18,10 @@ pub(crate) const HEADER: &str = "ropeline-admission";
 const LARGEST_KEY_SET: usize = 64 * 1024;
 /// An unknown key makes the set be read again, but not more often than this.
 const SOONEST: Duration = Duration::from_secs(2);
+/// While there are no keys: the pauses between tries begin with this and double …
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+/// … up to this.
+const LONGEST_RETRY: Duration = Duration::from_secs(1);
 
 /// Where the key set is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,10 +146,13 @@ impl Admission {
         }
     }
 
-    /// Reads the key set again every `every`, and soon after a token named a key that is not in it, until it is dropped.
+    /// Reads the key set at once if there is none, then every `every`, and soon after a token named a key that is not in
+    /// it, until it is dropped.
     pub(crate) async fn keep_refreshing(self, every: Duration) {
+        let mut retry = Duration::ZERO;
         loop {
-            let pause = if self.is_ready() { every } else { every.min(Duration::from_secs(1)) };
+            let pause = if self.is_ready() { every } else { retry };
+            retry = (retry * 2).clamp(FIRST_RETRY, LONGEST_RETRY);
             // Woken early when a key is wanted that the set does not have.
             let _ = tokio::time::timeout(pause, self.wanted.notified()).await;
             if let Err(error) = self.refresh().await {
