@@ -22,6 +22,7 @@ pub mod config;
 mod http;
 mod model;
 mod payments;
+mod premises;
 mod service;
 mod store;
 
@@ -29,5 +30,6 @@ pub use admission::KeysUnreadable;
 pub use config::{Config, ConfigError, RawConfig};
 pub use model::{Audit, ProductAudit};
 pub use payments::test_provider::OpenError as TestProviderError;
+pub use premises::PremisesError;
 pub use service::{Handle, Origin, RunError, StartError, run};
 pub use store::{OpenError, SeedError, StoreError};

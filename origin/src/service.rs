@@ -16,6 +16,7 @@ use crate::http::App;
 use crate::model::Audit;
 use crate::payments::Payments;
 use crate::payments::test_provider::{self, TestProvider};
+use crate::premises::{Premises, PremisesError};
 use crate::store::{self, Store, StoreError};
 
 /// How often due holds are ended when nobody claims.
@@ -34,6 +35,9 @@ pub enum StartError {
         /// Why.
         error: std::io::Error,
     },
+    /// The books are somebody else's, or not what they were.
+    #[error("database: {0}")]
+    Premises(#[from] PremisesError),
     /// The books cannot be opened.
     #[error("database: {0}")]
     Books(#[from] store::OpenError),
@@ -60,6 +64,7 @@ pub struct Origin {
     provider: TestProvider,
     refresh: Duration,
     reconcile: Duration,
+    premises: Premises,
 }
 
 /// A look at a running service from within its process; cheap to clone.
@@ -87,19 +92,17 @@ impl Origin {
     /// publishes them may start after it; until then shoppers are answered 503.
     ///
     /// # Errors
-    /// When the address is taken, a database cannot be opened, or the key file cannot be read.
+    /// When the address is taken, a database is in use, lost or cannot be opened, or the key file cannot be read.
     pub async fn bind(config: Config) -> Result<Self, StartError> {
         let admission = Admission::new(config.terms, config.keys.clone())?;
         if let KeySource::File(_) = config.keys {
             admission.refresh().await?;
         }
+        let payments_database = payments_path(&config.database);
+        let premises = Premises::take(&config.database, &payments_database)?;
         let store = Store::open(&config.database, &config.products, config.hold).await?;
-        let provider = TestProvider::open(
-            &payments_path(&config.database),
-            config.webhook_secret.clone(),
-            config.test_delay,
-        )
-        .await?;
+        let provider =
+            TestProvider::open(&payments_database, config.webhook_secret.clone(), config.test_delay).await?;
         let failed = |error| StartError::Listen { address: config.listen, error };
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -123,6 +126,7 @@ impl Origin {
             provider,
             refresh: config.refresh,
             reconcile: config.reconcile,
+            premises,
         })
     }
 
@@ -144,6 +148,8 @@ impl Origin {
     /// # Errors
     /// When the listener fails for good.
     pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+        // Nobody else may open the books before this service is done with them.
+        let _premises = self.premises;
         let mut tasks = JoinSet::new();
         tasks.spawn(self.admission.keep_refreshing(self.refresh));
         tasks.spawn(self.cashier.keep_reconciling(self.reconcile));

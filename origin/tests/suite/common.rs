@@ -140,10 +140,16 @@ impl Shop {
         Self { _dir: dir, gate, raw, base, handle, client, stop: Some(stop), task: Some(task) }
     }
 
+    pub async fn close(&mut self) {
+        drop(self.stop.take());
+        if let Some(task) = self.task.take() {
+            task.await.unwrap().unwrap();
+        }
+    }
+
     /// Closes the shop and opens it on the same books.
     pub async fn reopen(&mut self) {
-        drop(self.stop.take());
-        self.task.take().unwrap().await.unwrap().unwrap();
+        self.close().await;
         let (base, handle, stop, task) = start(&self.raw).await;
         (self.base, self.handle, self.stop, self.task) = (base, handle, Some(stop), Some(task));
     }

@@ -14,4 +14,5 @@ mod crash;
 mod idempotency;
 mod keys;
 mod pages;
+mod premises;
 mod shop;

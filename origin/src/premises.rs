@@ -1,0 +1,96 @@
+//! What must be so before the books are opened: they are this service's alone, and they are the ones that were kept.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+/// The books must not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum PremisesError {
+    /// Two services on the same books would each drive the payments of both.
+    #[error("{} is in use: another ropeline-origin holds {}; stop it first, or configure another database", .database.display(), .lock.display())]
+    InUse {
+        /// As configured.
+        database: PathBuf,
+        /// The lock file.
+        lock: PathBuf,
+    },
+    /// The lock or the database cannot be looked at.
+    #[error("{}: {error}", .path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Opening it as new would sell everything once more.
+    #[error(
+        "{} is empty, so what was sold is not in it; restore it from a backup, or remove it if nothing was ever sold",
+        .database.display()
+    )]
+    Empty {
+        /// As configured.
+        database: PathBuf,
+    },
+    /// There were payments, so there were books.
+    #[error(
+        "{} is missing, but {} is there: what was sold would be sold again; restore both from one backup, or remove the \
+         payments too if this is to be a new shop",
+        .database.display(), .payments.display()
+    )]
+    Missing {
+        /// As configured.
+        database: PathBuf,
+        /// The books of the payments.
+        payments: PathBuf,
+    },
+}
+
+/// The sole right to the books, for as long as this lives. The operating system gives it back when the process ends, however
+/// it ends.
+#[derive(Debug)]
+pub(crate) struct Premises {
+    _lock: File,
+}
+
+// === impl Premises ===
+
+impl Premises {
+    /// Takes the lock beside `database`, then looks whether the file is what it should be. The lock is on a file of its own,
+    /// since closing any handle on the database would let go of SQLite's locks; that file stays.
+    ///
+    /// # Errors
+    /// When another service has the books, or when the database is empty, or missing though there are `payments`.
+    pub(crate) fn take(database: &Path, payments: &Path) -> Result<Self, PremisesError> {
+        let mut path = database.to_owned().into_os_string();
+        path.push("-lock");
+        let path = PathBuf::from(path);
+        let unreadable = |path: &Path, error| PremisesError::Unreadable { path: path.to_owned(), error };
+        let lock = File::options().create(true).truncate(false).write(true).open(&path);
+        let lock = lock.map_err(|error| unreadable(&path, error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(PremisesError::InUse { database: database.to_owned(), lock: path });
+            }
+            Err(TryLockError::Error(error)) => return Err(unreadable(&path, error)),
+        }
+        let database_size = size(database).map_err(|error| unreadable(database, error))?;
+        let payments_size = size(payments).map_err(|error| unreadable(payments, error))?;
+        match (database_size, payments_size) {
+            (Some(0), _) => Err(PremisesError::Empty { database: database.to_owned() }),
+            (None, Some(1..)) => {
+                Err(PremisesError::Missing { database: database.to_owned(), payments: payments.to_owned() })
+            }
+            _ => Ok(Self { _lock: lock }),
+        }
+    }
+}
+
+/// In bytes; `None` when there is no such file.
+fn size(path: &Path) -> std::io::Result<Option<u64>> {
+    match std::fs::metadata(path) {
+        Ok(file) => Ok(Some(file.len())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
