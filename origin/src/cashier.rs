@@ -58,7 +58,7 @@ impl Cashier {
         for _ in 0..TURNS {
             let Some((report, reason)) = self.ask(&purchase).await? else { return Ok(Some(purchase)) };
             let before = purchase.state;
-            let Some(after) = self.store.report(id.to_owned(), report, reason).await?.0 else {
+            let Some(after) = self.store.report(id.to_owned(), report, reason).await? else {
                 return Ok(None);
             };
             purchase = after;

@@ -1,6 +1,6 @@
 //! The shop over HTTP: what DESIGN calls the reservation service, for programs (JSON) and for browsers (pages).
 //!
-//! Every shopper call verifies the admission token. Every `POST` takes an `Idempotency-Key`, as header or as the form
+//! Every shopper call verifies the admission token, and whatever it is answered carries `Ropeline-Stock`. Every `POST` takes an `Idempotency-Key`, as header or as the form
 //! field `idempotency_key`; keys of different visitors never meet. Errors are problem documents (RFC 9457), or plain
 //! pages where a browser asked.
 
@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
+use axum::middleware;
 use axum::response::Response;
 use axum::routing::{get, post};
 
@@ -64,7 +65,7 @@ impl App {
     }
 
     pub(crate) fn router(self) -> Router {
-        Router::new()
+        let shopper = Router::new()
             .route("/products/{id}", get(shop::product))
             .route("/products/{id}/reservations", post(shop::reserve))
             .route("/reservations/{id}", get(shop::reservation).delete(shop::cancel))
@@ -72,6 +73,9 @@ impl App {
             .route("/reservations/{id}/purchases", post(shop::pay))
             .route("/purchases/{id}", get(shop::purchase))
             .route("/checkout/{id}", get(shop::checkout))
+            .route_layer(middleware::from_fn_with_state(self.clone(), request::admit));
+        Router::new()
+            .merge(shopper)
             .route("/webhooks/payments", post(webhooks::payment))
             .route("/assets/shop.css", get(pages::css))
             .route("/healthz", get(healthz))
@@ -87,12 +91,12 @@ async fn healthz(State(app): State<App>) -> Response {
     // Through the writer and back, so that a stuck writer is seen.
     if let Err(error) = app.store.sweep().await {
         tracing::warn!(%error, "unhealthy");
-        return respond::answer(Flavour::Program, &Answer::unavailable(), None);
+        return respond::answer(Flavour::Program, &Answer::unavailable());
     }
     if !app.admission.is_ready() {
         let why = "No key set has been read yet, so no shopper can be let in.";
         let answer = Answer::problem(503, "keys_unavailable", "Nobody can be let in", why);
-        return respond::answer(Flavour::Program, &answer, None);
+        return respond::answer(Flavour::Program, &answer);
     }
     respond::json(200, &serde_json::json!({ "status": "ok" }))
 }
@@ -100,13 +104,13 @@ async fn healthz(State(app): State<App>) -> Response {
 async fn audit(State(app): State<App>) -> Response {
     match app.store.audit().await {
         Ok(audit) => respond::json(200, &serde_json::json!(audit)),
-        Err(_) => respond::answer(Flavour::Program, &Answer::unavailable(), None),
+        Err(_) => respond::answer(Flavour::Program, &Answer::unavailable()),
     }
 }
 
 async fn not_found(flavour: Flavour) -> Response {
     let answer = Answer::problem(404, "not_found", "Nothing here", "There is nothing at this address.");
-    respond::answer(flavour, &answer, None)
+    respond::answer(flavour, &answer)
 }
 
 async fn not_allowed(flavour: Flavour) -> Response {
@@ -116,5 +120,5 @@ async fn not_allowed(flavour: Flavour) -> Response {
         "Not that way",
         "This address does not take requests of this method.",
     );
-    respond::answer(flavour, &answer, None)
+    respond::answer(flavour, &answer)
 }

@@ -25,7 +25,7 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::answer::Answer;
 use crate::checkout::Report;
@@ -113,6 +113,8 @@ pub(crate) struct Event {
 pub(crate) struct Store {
     commands: mpsc::Sender<Command>,
     reads: SqlitePool,
+    /// Of the last commit.
+    stock: watch::Receiver<Stock>,
 }
 
 // === impl Store ===
@@ -141,26 +143,33 @@ impl Store {
         seed::seed(&mut connection, products).await?;
         // From here on, books that are gone are not to be taken for new.
         let options = options.create_if_missing(false);
+        let (committed, stock) = watch::channel(writer::stock(&mut connection).await?);
         let reads = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(Duration::from_secs(5))
             .connect_with(options.clone().read_only(true))
             .await?;
         let (commands, waiting) = mpsc::channel(QUEUE);
-        tokio::spawn(writer::run(connection, options, waiting, hold));
-        Ok(Self { commands, reads })
+        tokio::spawn(writer::run(connection, options, waiting, hold, committed));
+        Ok(Self { commands, reads, stock })
     }
 
     async fn send<T>(
         &self,
-        command: impl FnOnce(oneshot::Sender<(T, Stock)>) -> Command,
-    ) -> Result<(T, Stock), StoreError> {
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         self.commands.try_send(command(reply)).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => StoreError::Busy,
             mpsc::error::TrySendError::Closed(_) => StoreError::Failed,
         })?;
         answer.await.map_err(|_| StoreError::Failed)
+    }
+
+    /// What is left of the sale as of the last commit. No query: it is told with every answer.
+    #[must_use]
+    pub(crate) fn stock(&self) -> Stock {
+        *self.stock.borrow()
     }
 
     /// Holds `quantity` units of `product` for the key's visitor. A visitor who has a hold already is answered with it.
@@ -172,7 +181,7 @@ impl Store {
         key: KeyUse,
         product: String,
         quantity: i64,
-    ) -> Result<(Answer, Stock), StoreError> {
+    ) -> Result<Answer, StoreError> {
         self.send(|reply| Command::Claim(claims::Claim { key, product, quantity, reply })).await
     }
 
@@ -185,7 +194,7 @@ impl Store {
         visitor: String,
         reservation: String,
         key: Option<KeyUse>,
-    ) -> Result<(Answer, Stock), StoreError> {
+    ) -> Result<Answer, StoreError> {
         self.send(|reply| Command::Cancel { visitor, reservation, key, reply }).await
     }
 
@@ -198,7 +207,7 @@ impl Store {
         key: KeyUse,
         reservation: String,
         method: String,
-    ) -> Result<(Begun, Stock), StoreError> {
+    ) -> Result<Begun, StoreError> {
         self.send(|reply| Command::Begin { key, reservation, method, reply }).await
     }
 
@@ -206,7 +215,7 @@ impl Store {
     ///
     /// # Errors
     /// When the books cannot be written.
-    pub(crate) async fn finish(&self, key: KeyUse, answer: Answer) -> Result<(Answer, Stock), StoreError> {
+    pub(crate) async fn finish(&self, key: KeyUse, answer: Answer) -> Result<Answer, StoreError> {
         self.send(|reply| Command::Finish { key, answer, reply }).await
     }
 
@@ -219,7 +228,7 @@ impl Store {
         purchase: String,
         report: Report,
         reason: Option<String>,
-    ) -> Result<(Option<Purchase>, Stock), StoreError> {
+    ) -> Result<Option<Purchase>, StoreError> {
         self.send(|reply| Command::Report { purchase, report, reason, reply }).await
     }
 
@@ -227,7 +236,7 @@ impl Store {
     ///
     /// # Errors
     /// When the books cannot be written.
-    pub(crate) async fn event(&self, event: Event) -> Result<(Option<Purchase>, Stock), StoreError> {
+    pub(crate) async fn event(&self, event: Event) -> Result<Option<Purchase>, StoreError> {
         self.send(|reply| Command::Event { event, reply }).await
     }
 
@@ -235,8 +244,8 @@ impl Store {
     ///
     /// # Errors
     /// When the books cannot be written.
-    pub(crate) async fn sweep(&self) -> Result<Stock, StoreError> {
-        Ok(self.send(|reply| Command::Sweep { reply }).await?.1)
+    pub(crate) async fn sweep(&self) -> Result<(), StoreError> {
+        self.send(|reply| Command::Sweep { reply }).await
     }
 }
 

@@ -3,8 +3,11 @@
 use std::convert::Infallible;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::response::Response;
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, Method};
@@ -33,6 +36,10 @@ pub(super) enum Flavour {
 /// The last part but one of a path, decoded.
 #[derive(Debug)]
 pub(super) struct Id(pub(super) String);
+
+/// Who was let in: the visitor whose token is good.
+#[derive(Clone, Debug)]
+struct Visitor(String);
 
 /// A visitor looks at something.
 #[derive(Debug)]
@@ -92,13 +99,36 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
                 "This address cannot be read",
                 "Its path is no valid text.",
             );
-            respond::answer(flavour, &answer, None)
+            respond::answer(flavour, &answer)
         })?;
         Ok(Self(id))
     }
 }
 
-// === impl Look ===
+// === impl Visitor ===
+
+/// Lets in whoever brings a good token, and tells the gateway what is left with whatever is answered: it learns of
+/// stock from these answers alone.
+pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    match visitor(&app, request.headers()) {
+        Ok(visitor) => request.extensions_mut().insert(Visitor(visitor)),
+        Err(answer) => {
+            return respond::answer(Flavour::of(request.method(), request.headers()), &answer);
+        }
+    };
+    let mut response = next.run(request).await;
+    respond::stock(&mut response, app.store.stock());
+    response
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Visitor {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        let admitted = Extension::<Self>::from_request_parts(parts, state).await;
+        admitted.map(|Extension(visitor)| visitor).map_err(IntoResponse::into_response)
+    }
+}
 
 fn visitor(app: &App, headers: &HeaderMap) -> Result<String, Answer> {
     let refuse = |refusal: Refusal| admission::refused(refusal.code(), &refusal.to_string());
@@ -111,15 +141,14 @@ fn visitor(app: &App, headers: &HeaderMap) -> Result<String, Answer> {
     app.admission.visitor(token, now())
 }
 
-impl FromRequestParts<App> for Look {
+// === impl Look ===
+
+impl<S: Send + Sync> FromRequestParts<S> for Look {
     type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
-        let flavour = Flavour::of(&parts.method, &parts.headers);
-        match visitor(app, &parts.headers) {
-            Ok(visitor) => Ok(Self { visitor, flavour }),
-            Err(answer) => Err(respond::answer(flavour, &answer, None)),
-        }
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        let Visitor(visitor) = Visitor::from_request_parts(parts, state).await?;
+        Ok(Self { visitor, flavour: Flavour::of(&parts.method, &parts.headers) })
     }
 }
 
@@ -129,21 +158,21 @@ impl FromRequest<App> for Call {
     type Rejection = Response;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Response> {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let Visitor(visitor) = Visitor::from_request_parts(&mut parts, app).await?;
         let flavour = Flavour::of(&parts.method, &parts.headers);
         let read = async {
-            let visitor = visitor(app, &parts.headers)?;
             same_site(app, &parts.headers)?;
-            Ok((visitor, read_body(Request::from_parts(parts.clone(), body)).await?))
+            read_body(body).await
         };
-        let (visitor, body) = read.await.map_err(|answer: Answer| respond::answer(flavour, &answer, None))?;
+        let body = read.await.map_err(|answer: Answer| respond::answer(flavour, &answer))?;
         Ok(Self { visitor, flavour, headers: parts.headers, body })
     }
 }
 
 /// Reads a whole body, or says what is wrong with it.
-pub(super) async fn read_body(request: Request) -> Result<Vec<u8>, Answer> {
-    let read = axum::body::to_bytes(request.into_body(), LARGEST_BODY);
+pub(super) async fn read_body(body: Body) -> Result<Vec<u8>, Answer> {
+    let read = axum::body::to_bytes(body, LARGEST_BODY);
     match tokio::time::timeout(BODY_TIME, read).await {
         Ok(Ok(body)) => Ok(body.into()),
         Ok(Err(_)) => Err(Answer::problem(

@@ -17,7 +17,7 @@ const CSP: &str = "default-src 'none'; style-src 'self'; img-src data:; form-act
                    frame-ancestors 'none'";
 
 /// An answer in the client's flavour.
-pub(super) fn answer(flavour: Flavour, answer: &Answer, stock: Option<Stock>) -> Response {
+pub(super) fn answer(flavour: Flavour, answer: &Answer) -> Response {
     let mut response = match (flavour, &answer.page) {
         (Flavour::Browser, _) if answer.is_problem() => html(answer.status, pages::problem(answer), None),
         (Flavour::Browser, Some(page)) => see_other(page),
@@ -35,12 +35,12 @@ pub(super) fn answer(flavour: Flavour, answer: &Answer, stock: Option<Stock>) ->
     if let Some(seconds) = answer.retry_after_s {
         set(&mut response, RETRY_AFTER, &seconds.to_string());
     }
-    feedback(&mut response, answer.lease, stock);
+    lease(&mut response, answer.lease);
     response
 }
 
-/// Tells the gateway about lease and stock.
-pub(super) fn feedback(response: &mut Response, lease: Option<Lease>, stock: Option<Stock>) {
+/// Tells the gateway about the lease.
+pub(super) fn lease(response: &mut Response, lease: Option<Lease>) {
     if let Some(lease) = lease {
         let word = match lease {
             Lease::Hold => "hold",
@@ -48,9 +48,11 @@ pub(super) fn feedback(response: &mut Response, lease: Option<Lease>, stock: Opt
         };
         response.headers_mut().insert(LEASE, HeaderValue::from_static(word));
     }
-    if let Some(stock) = stock {
-        set(response, STOCK, &stock.header());
-    }
+}
+
+/// Tells the gateway what is left.
+pub(super) fn stock(response: &mut Response, stock: Stock) {
+    set(response, STOCK, &stock.header());
 }
 
 /// A JSON document, never cached.

@@ -8,7 +8,6 @@ use super::request::{Call, Flavour, Id, Look};
 use super::{App, keys, pages, respond};
 use crate::answer::Answer;
 use crate::checkout::{Hold, Payment};
-use crate::model::Stock;
 use crate::store::{Begun, KeyUse, StoreError};
 
 #[derive(Deserialize)]
@@ -31,14 +30,11 @@ struct CancelContent {
     idempotency_key: Option<String>,
 }
 
-/// What a call comes to: an answer, with the stock where it may have changed.
-type Outcome = Result<(Answer, Stock), Answer>;
+/// What a call comes to.
+type Outcome = Result<Answer, Answer>;
 
 fn reply(flavour: Flavour, outcome: Outcome) -> Response {
-    match outcome {
-        Ok((answer, stock)) => respond::answer(flavour, &answer, Some(stock)),
-        Err(answer) => respond::answer(flavour, &answer, None),
-    }
+    respond::answer(flavour, &outcome.unwrap_or_else(|refusal| refusal))
 }
 
 fn unavailable(_: StoreError) -> Answer {
@@ -49,13 +45,13 @@ fn unavailable(_: StoreError) -> Answer {
 pub(super) async fn product(State(app): State<App>, Id(id): Id, look: Look) -> Response {
     let view = match app.store.product(&id, &look.visitor).await {
         Ok(Some(view)) => view,
-        Ok(None) => return respond::answer(look.flavour, &Answer::no_product(), None),
-        Err(_) => return respond::answer(look.flavour, &Answer::unavailable(), None),
+        Ok(None) => return respond::answer(look.flavour, &Answer::no_product()),
+        Err(_) => return respond::answer(look.flavour, &Answer::unavailable()),
     };
-    let mut response = match look.flavour {
+    match look.flavour {
         Flavour::Browser => match pages::product(&view) {
             Ok(page) => respond::html(200, page, None),
-            Err(_) => return respond::answer(look.flavour, &Answer::unavailable(), None),
+            Err(_) => respond::answer(look.flavour, &Answer::unavailable()),
         },
         Flavour::Program => respond::json(
             200,
@@ -72,9 +68,7 @@ pub(super) async fn product(State(app): State<App>, Id(id): Id, look: Look) -> R
                 "links": { "self": format!("/products/{id}"), "reservations": format!("/products/{id}/reservations") },
             }),
         ),
-    };
-    respond::feedback(&mut response, None, Some(view.sale));
-    response
+    }
 }
 
 /// `POST /products/{id}/reservations`: 201 the hold, 200 the hold that the visitor has already, 409 nothing to hold.
@@ -105,7 +99,7 @@ pub(super) async fn reservation(State(app): State<App>, Id(id): Id, look: Look) 
         Ok(None) => Answer::no_reservation(),
         Err(_) => Answer::unavailable(),
     };
-    respond::answer(look.flavour, &outcome, None)
+    respond::answer(look.flavour, &outcome)
 }
 
 /// `DELETE /reservations/{id}`: 204, also when it was over before. Its own retry, so no key is needed.
@@ -148,9 +142,9 @@ pub(super) async fn pay(State(app): State<App>, Id(id): Id, call: Call) -> Respo
 }
 
 async fn pay_now(app: &App, key: KeyUse, reservation: String, method: String) -> Outcome {
-    let (begun, stock) = app.store.begin(key.clone(), reservation, method).await.map_err(unavailable)?;
+    let begun = app.store.begin(key.clone(), reservation, method).await.map_err(unavailable)?;
     let purchase = match begun {
-        Begun::Answered(answer) => return Ok((answer, stock)),
+        Begun::Answered(answer) => return Ok(answer),
         Begun::Started(purchase) => purchase,
     };
     let purchase =
@@ -162,21 +156,21 @@ async fn pay_now(app: &App, key: KeyUse, reservation: String, method: String) ->
 pub(super) async fn purchase(State(app): State<App>, Id(id): Id, look: Look) -> Response {
     let found = match app.store.purchase(&id, &look.visitor).await {
         Ok(Some(found)) => found,
-        Ok(None) => return respond::answer(look.flavour, &Answer::no_purchase(), None),
-        Err(_) => return respond::answer(look.flavour, &Answer::unavailable(), None),
+        Ok(None) => return respond::answer(look.flavour, &Answer::no_purchase()),
+        Err(_) => return respond::answer(look.flavour, &Answer::unavailable()),
     };
     let answer = Answer::purchase(&found);
     if look.flavour == Flavour::Program {
-        return respond::answer(look.flavour, &answer, None);
+        return respond::answer(look.flavour, &answer);
     }
     let name = match app.store.product(&found.reservation.product, &look.visitor).await {
         Ok(Some(view)) => view.product.name,
         Ok(None) => found.reservation.product.clone(),
-        Err(_) => return respond::answer(look.flavour, &Answer::unavailable(), None),
+        Err(_) => return respond::answer(look.flavour, &Answer::unavailable()),
     };
     let waiting = matches!(found.state, Payment::Authorising | Payment::Capturing);
     let mut response = respond::html(200, pages::purchase(&found, &name), waiting.then_some(2));
-    respond::feedback(&mut response, answer.lease, None);
+    respond::lease(&mut response, answer.lease);
     response
 }
 
@@ -184,14 +178,14 @@ pub(super) async fn purchase(State(app): State<App>, Id(id): Id, look: Look) -> 
 pub(super) async fn checkout(State(app): State<App>, Id(id): Id, look: Look) -> Response {
     let view = match app.store.reservation(&id, &look.visitor).await {
         Ok(Some(view)) => view,
-        Ok(None) => return respond::answer(Flavour::Browser, &Answer::no_reservation(), None),
-        Err(_) => return respond::answer(Flavour::Browser, &Answer::unavailable(), None),
+        Ok(None) => return respond::answer(Flavour::Browser, &Answer::no_reservation()),
+        Err(_) => return respond::answer(Flavour::Browser, &Answer::unavailable()),
     };
     match (view.reservation.state, &view.purchase) {
         (Hold::Paying | Hold::Capturing | Hold::Sold, Some(purchase)) => respond::see_other(&purchase.path()),
         _ => match pages::checkout(&view, &app.payments.offers()) {
             Ok((page, refresh)) => respond::html(200, page, refresh),
-            Err(_) => respond::answer(Flavour::Browser, &Answer::unavailable(), None),
+            Err(_) => respond::answer(Flavour::Browser, &Answer::unavailable()),
         },
     }
 }

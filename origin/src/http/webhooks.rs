@@ -36,7 +36,7 @@ pub(super) async fn payment(State(app): State<App>, request: Request) -> Respons
         Ok(()) => return respond::json(200, &serde_json::json!({ "received": true })),
         Err(answer) => answer,
     };
-    respond::answer(Flavour::Program, &answer, None)
+    respond::answer(Flavour::Program, &answer)
 }
 
 async fn take(app: &App, request: Request) -> Result<(), Answer> {
@@ -48,7 +48,7 @@ async fn take(app: &App, request: Request) -> Result<(), Answer> {
         return Err(refuse(SignatureError::Missing));
     };
     let header = header.to_str().map_err(|_| refuse(SignatureError::Malformed))?.to_owned();
-    let raw = request::read_body(request).await?;
+    let raw = request::read_body(request.into_body()).await?;
     app.secret.verify(&header, &raw, request::now()).map_err(refuse)?;
     let body: Body = serde_json::from_slice(&raw).map_err(|error| {
         Answer::problem(400, "body_invalid", "This webhook cannot be read", format!("{error}."))
@@ -63,7 +63,7 @@ async fn take(app: &App, request: Request) -> Result<(), Answer> {
     };
     let Object { purchase, reason } = body.data.object;
     let event = Event { id: body.id, kind: body.r#type, purchase, report, reason };
-    let (purchase, _) = app.store.event(event).await.map_err(|_| Answer::unavailable())?;
+    let purchase = app.store.event(event).await.map_err(|_| Answer::unavailable())?;
     if let Some(purchase) = purchase.filter(|purchase| !purchase.state.is_settled()) {
         // The payment service waits for no more than the event to be on disk; what follows from it can be made up for.
         let cashier = app.cashier.clone();

@@ -6,15 +6,13 @@ use super::rows::{select_purchase, select_reservation};
 use super::{Store, StoreError};
 use crate::model::{Audit, Product, ProductAudit, Purchase, Reservation, Stock};
 
-/// A product's page: the product, what is left of it, what is left of the sale, and this visitor's reservation.
+/// A product's page: the product, what is left of it, and this visitor's reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProductView {
     /// The product.
     pub product: Product,
     /// What is left of it.
     pub left: Stock,
-    /// What is left of all products, as the gateway is told.
-    pub sale: Stock,
     /// The visitor's hold or purchase of it.
     pub own: Option<Reservation>,
 }
@@ -51,9 +49,7 @@ impl Store {
     pub(crate) async fn product(&self, id: &str, visitor: &str) -> Result<Option<ProductView>, StoreError> {
         let read = async {
             let row = sqlx::query(
-                "SELECT p.*, s.available, s.held, (SELECT SUM(available) FROM stock) AS sale_available,
-                        (SELECT SUM(held) FROM stock) AS sale_held
-                 FROM products p JOIN stock s ON s.product_id = p.id WHERE p.id = ?1",
+                "SELECT p.*, s.available, s.held FROM products p JOIN stock s ON s.product_id = p.id WHERE p.id = ?1",
             )
             .bind(id)
             .fetch_optional(&self.reads)
@@ -70,7 +66,6 @@ impl Store {
             Ok(Some(ProductView {
                 product: Product::from_row(&row)?,
                 left: Stock { available: row.try_get("available")?, held: row.try_get("held")? },
-                sale: Stock { available: row.try_get("sale_available")?, held: row.try_get("sale_held")? },
                 own: own.map(|own| own.at(now)),
             }))
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::claims::{self, Claim};
 use super::{Begun, Event, KeyUse, payments};
@@ -19,9 +19,9 @@ const KEY_LIFE: i64 = 3 * 24 * 3_600 * 1_000;
 /// Between two tries to open the books again.
 const REOPEN_PAUSE: Duration = Duration::from_millis(200);
 
-pub(super) type Reply<T> = oneshot::Sender<(T, Stock)>;
+pub(super) type Reply<T> = oneshot::Sender<T>;
 /// An answer that waits for the commit.
-pub(super) type Deferred = Box<dyn FnOnce(Stock) + Send>;
+pub(super) type Deferred = Box<dyn FnOnce() + Send>;
 
 #[derive(Debug)]
 pub(super) enum Command {
@@ -58,6 +58,7 @@ pub(super) async fn run(
     options: SqliteConnectOptions,
     mut waiting: mpsc::Receiver<Command>,
     hold: Duration,
+    committed: watch::Sender<Stock>,
 ) {
     let hold_ms = i64::try_from(hold.as_millis()).unwrap_or(i64::MAX / 2);
     let mut batch = Vec::with_capacity(BATCH);
@@ -65,8 +66,10 @@ pub(super) async fn run(
         let size = batch.len();
         match commit(&mut connection, &mut batch, hold_ms).await {
             Ok((answers, stock)) => {
+                // First, so that no answer goes out with the stock of before it.
+                committed.send_replace(stock);
                 for answer in answers {
-                    answer(stock);
+                    answer();
                 }
             }
             // The askers see their reply's sender dropped; a retry with the same key finds out what was done.
@@ -156,17 +159,23 @@ async fn commit(
     if !claims.is_empty() {
         claims::claim(&mut moment, claims, &mut answers).await?;
     }
+    let stock = stock(&mut moment.tx).await?;
+    moment.tx.commit().await?;
+    Ok((answers, stock))
+}
+
+/// What is left of all products together.
+pub(super) async fn stock(connection: &mut SqliteConnection) -> Result<Stock, sqlx::Error> {
     let (available, held) =
         sqlx::query_as("SELECT COALESCE(SUM(available), 0), COALESCE(SUM(held), 0) FROM stock")
-            .fetch_one(&mut *moment.tx)
+            .fetch_one(connection)
             .await?;
-    moment.tx.commit().await?;
-    Ok((answers, Stock { available, held }))
+    Ok(Stock { available, held })
 }
 
 /// The asker may be gone; what was done stays done.
 pub(super) fn later<T: Send + 'static>(reply: Reply<T>, value: T) -> Deferred {
-    Box::new(move |stock| drop(reply.send((value, stock))))
+    Box::new(move || drop(reply.send(value)))
 }
 
 // === impl Moment ===

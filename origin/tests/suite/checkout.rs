@@ -59,6 +59,7 @@ async fn a_slow_bank_is_waited_for() {
     shop.let_the_bank_decide().await;
     let sold = shop.settled("ann", slow.header("location").unwrap(), &["sold"]).await;
     assert_eq!(sold.header("ropeline-lease"), Some("end"));
+    assert_eq!(sold.header("ropeline-stock"), Some("0; held=0"), "nobody else would tell the queue that it is over");
     assert_eq!(shop.payments().await, ["captured"]);
     assert_eq!(shop.stock().await, (0, 0, 1));
 }

@@ -229,6 +229,40 @@ async fn a_cancelled_hold_is_free_at_once_and_cancelling_is_its_own_retry() {
     assert_eq!(shop.reserve("ann", "again").await.status, 201);
 }
 
+/// The queue hears of stock from answers alone, so an answer without it may be the one that mattered.
+#[tokio::test]
+async fn every_answer_to_whoever_was_let_in_tells_the_stock() {
+    let shop = Shop::open(3).await;
+    let held = shop.held("ann").await;
+    let rsv = held["links"]["self"].as_str().unwrap();
+    let pay = held["links"]["purchases"].as_str().unwrap();
+    let paid = shop.pay("ann", "p", &held, "test_slow").await;
+    let pur = paid.header("location").unwrap();
+    let reserve = "/products/runner/reservations";
+    let html = |path: &str| shop.get("ann", path).header("accept", "text/html");
+    for (status, request) in [
+        (200, shop.get("ann", "/products/runner")),
+        (200, html("/products/runner")),
+        (404, shop.get("ann", "/products/none")),
+        (400, shop.get("ann", "/products/%ff")),
+        (200, shop.get("ann", rsv)),
+        (404, shop.get("bob", rsv)),
+        (200, shop.get("ann", pur)),
+        (200, html(pur)),
+        (303, html(&rsv.replace("reservations", "checkout"))),
+        (200, shop.post("ann", "again", reserve, &json!({}))),
+        (422, shop.post("bob", "k", reserve, &json!({ "quantity": 9 }))),
+        (400, shop.post("bob", "k", reserve, &json!({ "quantity": "x" }))),
+        (413, shop.post("bob", "k", reserve, &json!({ "quantity": "9".repeat(20_000) }))),
+        (403, shop.post("bob", "k", reserve, &json!({})).header("origin", "https://evil.example")),
+        (409, shop.post("ann", "p2", pay, &json!({ "payment_method": "test_accepted" }))),
+    ] {
+        let said = said(request).await;
+        assert_eq!(said.status, status, "{}", said.text);
+        assert_eq!(said.header("ropeline-stock"), Some("2; held=1"), "{}", said.text);
+    }
+}
+
 #[tokio::test]
 async fn bad_requests_are_told_what_to_mend() {
     let shop = Shop::open(5).await;
