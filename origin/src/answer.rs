@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::checkout::{BeginRefusal, CancelRefusal, Hold, Payment};
-use crate::model::{Lease, Product, Purchase, Reservation, Stock};
+use crate::model::{Product, Purchase, Reservation, Stock};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,9 +17,6 @@ pub(crate) struct Answer {
     /// Where a browser goes from here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<String>,
-    /// What the gateway is told.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease: Option<Lease>,
     /// The `Retry-After` header, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_s: Option<u32>,
@@ -31,7 +28,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     fn of(status: u16, body: Value) -> Self {
-        Self { status, location: None, page: None, lease: None, retry_after_s: None, body }
+        Self { status, location: None, page: None, retry_after_s: None, body }
     }
 
     /// A problem document.
@@ -89,11 +86,6 @@ impl Answer {
         self
     }
 
-    fn lease(mut self, lease: Lease) -> Self {
-        self.lease = Some(lease);
-        self
-    }
-
     /// 201: the hold that was made.
     #[must_use]
     pub(crate) fn reserved(hold: &Reservation) -> Self {
@@ -103,12 +95,7 @@ impl Answer {
     /// 200: a reservation.
     #[must_use]
     pub(crate) fn reservation(hold: &Reservation) -> Self {
-        let answer = Self::of(200, hold.json()).at(hold.path()).page(hold.page());
-        match hold.state {
-            Hold::Sold => answer.lease(Lease::End),
-            Hold::Cancelled | Hold::Expired => answer,
-            Hold::Held | Hold::Paying | Hold::Capturing => answer.lease(Lease::Hold),
-        }
+        Self::of(200, hold.json()).at(hold.path()).page(hold.page())
     }
 
     /// 204: the hold is over.
@@ -122,10 +109,7 @@ impl Answer {
     pub(crate) fn purchase(purchase: &Purchase) -> Self {
         let answer = Self::of(200, purchase.json()).page(purchase.path());
         match purchase.state {
-            Payment::Sold => answer.lease(Lease::End),
-            Payment::Authorising | Payment::Capturing => {
-                Self { retry_after_s: Some(1), ..answer }.lease(Lease::Hold)
-            }
+            Payment::Authorising | Payment::Capturing => Self { retry_after_s: Some(1), ..answer },
             _ => answer,
         }
     }

@@ -1,6 +1,8 @@
 //! The shop over HTTP: what DESIGN calls the reservation service, for programs (JSON) and for browsers (pages).
 //!
-//! Every shopper call verifies the admission token, and whatever it is answered carries `Ropeline-Stock`. Every `POST` takes an `Idempotency-Key`, as header or as the form
+//! Every shopper call verifies the admission token, and whatever it is answered carries
+//! `Ropeline-Stock` and, of a visitor who has or had a hold, `Ropeline-Lease`: `hold` while there is one, `end` when it is
+//! bought, `open` when it is over and another may be taken. Every `POST` takes an `Idempotency-Key`, as header or as the form
 //! field `idempotency_key`; keys of different visitors never meet. Errors are problem documents (RFC 9457), or plain
 //! pages where a browser asked.
 

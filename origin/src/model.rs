@@ -1,6 +1,6 @@
 //! What the service sells, holds and settles, as stored and as shown.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::checkout::{Hold, Payment};
 
@@ -97,13 +97,42 @@ pub struct Audit {
 }
 
 /// What the gateway is told about the visitor's lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lease {
     /// The visitor has a hold.
     Hold,
+    /// The visitor had a hold that is over, and may take another.
+    Open,
     /// The visitor is done and needs the lease no more.
     End,
+}
+
+// === impl Lease ===
+
+impl Lease {
+    /// What the states of a visitor's reservations come to: a hold counts most, then a purchase. `None`: there are none.
+    #[must_use]
+    pub(crate) fn of(reservations: impl IntoIterator<Item = Hold>) -> Option<Self> {
+        let mut lease = None;
+        for state in reservations {
+            match state {
+                Hold::Held | Hold::Paying | Hold::Capturing => return Some(Self::Hold),
+                Hold::Sold => lease = Some(Self::End),
+                Hold::Cancelled | Hold::Expired => lease = lease.or(Some(Self::Open)),
+            }
+        }
+        lease
+    }
+
+    /// The value of the `Ropeline-Lease` header.
+    #[must_use]
+    pub(crate) fn header(self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::Open => "open",
+            Self::End => "end",
+        }
+    }
 }
 
 // === impl Stock ===
@@ -190,4 +219,28 @@ pub(crate) fn new_id(prefix: &str) -> Result<String, getrandom::Error> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits)?;
     Ok(format!("{prefix}{:032x}", u128::from_be_bytes(bits)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_counts_more_than_a_purchase_and_both_more_than_what_is_over() {
+        use Hold::{Cancelled, Capturing, Expired, Held, Paying, Sold};
+        assert_eq!(Lease::of([]), None);
+        for (states, lease) in [
+            (vec![Held], Lease::Hold),
+            (vec![Sold, Paying], Lease::Hold),
+            (vec![Capturing, Expired], Lease::Hold),
+            (vec![Sold], Lease::End),
+            (vec![Expired, Sold], Lease::End),
+            (vec![Sold, Cancelled], Lease::End),
+            (vec![Cancelled], Lease::Open),
+            (vec![Expired, Cancelled], Lease::Open),
+            (vec![Expired, Held], Lease::Hold),
+        ] {
+            assert_eq!(Lease::of(states.clone()), Some(lease), "{states:?}");
+        }
+    }
 }

@@ -107,17 +107,20 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
 
 // === impl Visitor ===
 
-/// Lets in whoever brings a good token, and tells the gateway what is left with whatever is answered: it learns of
-/// stock from these answers alone.
+/// Lets in whoever brings a good token, and tells the gateway how the visitor stands and what is left with whatever is
+/// answered: it learns of both from these answers alone.
 pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    match visitor(&app, request.headers()) {
-        Ok(visitor) => request.extensions_mut().insert(Visitor(visitor)),
+    let visitor = match visitor(&app, request.headers()) {
+        Ok(visitor) => visitor,
         Err(answer) => {
             return respond::answer(Flavour::of(request.method(), request.headers()), &answer);
         }
     };
+    request.extensions_mut().insert(Visitor(visitor.clone()));
     let mut response = next.run(request).await;
-    respond::stock(&mut response, app.store.stock());
+    // After the call, which may have changed it. Nothing said is better than the call's answer lost.
+    let lease = app.store.lease(&visitor).await.unwrap_or_default();
+    respond::feedback(&mut response, lease, app.store.stock());
     response
 }
 

@@ -35,23 +35,14 @@ pub(super) fn answer(flavour: Flavour, answer: &Answer) -> Response {
     if let Some(seconds) = answer.retry_after_s {
         set(&mut response, RETRY_AFTER, &seconds.to_string());
     }
-    lease(&mut response, answer.lease);
     response
 }
 
-/// Tells the gateway about the lease.
-pub(super) fn lease(response: &mut Response, lease: Option<Lease>) {
+/// Tells the gateway about the visitor's lease and what is left.
+pub(super) fn feedback(response: &mut Response, lease: Option<Lease>, stock: Stock) {
     if let Some(lease) = lease {
-        let word = match lease {
-            Lease::Hold => "hold",
-            Lease::End => "end",
-        };
-        response.headers_mut().insert(LEASE, HeaderValue::from_static(word));
+        response.headers_mut().insert(LEASE, HeaderValue::from_static(lease.header()));
     }
-}
-
-/// Tells the gateway what is left.
-pub(super) fn stock(response: &mut Response, stock: Stock) {
     set(response, STOCK, &stock.header());
 }
 

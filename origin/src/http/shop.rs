@@ -159,9 +159,8 @@ pub(super) async fn purchase(State(app): State<App>, Id(id): Id, look: Look) -> 
         Ok(None) => return respond::answer(look.flavour, &Answer::no_purchase()),
         Err(_) => return respond::answer(look.flavour, &Answer::unavailable()),
     };
-    let answer = Answer::purchase(&found);
     if look.flavour == Flavour::Program {
-        return respond::answer(look.flavour, &answer);
+        return respond::answer(look.flavour, &Answer::purchase(&found));
     }
     let name = match app.store.product(&found.reservation.product, &look.visitor).await {
         Ok(Some(view)) => view.product.name,
@@ -169,9 +168,7 @@ pub(super) async fn purchase(State(app): State<App>, Id(id): Id, look: Look) -> 
         Err(_) => return respond::answer(look.flavour, &Answer::unavailable()),
     };
     let waiting = matches!(found.state, Payment::Authorising | Payment::Capturing);
-    let mut response = respond::html(200, pages::purchase(&found, &name), waiting.then_some(2));
-    respond::lease(&mut response, answer.lease);
-    response
+    respond::html(200, pages::purchase(&found, &name), waiting.then_some(2))
 }
 
 /// `GET /checkout/{reservation}`: a page, whoever asks.

@@ -2,9 +2,10 @@
 
 use sqlx::{FromRow, Row};
 
-use super::rows::{select_purchase, select_reservation};
+use super::rows::{select_purchase, select_reservation, unknown};
 use super::{Store, StoreError};
-use crate::model::{Audit, Product, ProductAudit, Purchase, Reservation, Stock};
+use crate::checkout::{self, Hold};
+use crate::model::{Audit, Lease, Product, ProductAudit, Purchase, Reservation, Stock};
 
 /// A product's page: the product, what is left of it, and this visitor's reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +102,30 @@ impl Store {
             .await?;
             let now = self.now().await?;
             Ok(Some(ReservationView { reservation: reservation.at(now), product_name, purchase, now }))
+        };
+        read.await.map_err(|error: sqlx::Error| unreadable(&error))
+    }
+
+    /// What the gateway is to know about a visitor's lease; `None` of a visitor who never had a hold.
+    ///
+    /// # Errors
+    /// When the books cannot be read.
+    pub(crate) async fn lease(&self, visitor: &str) -> Result<Option<Lease>, StoreError> {
+        let read = async {
+            // Of one state, the last to end decides: while it is not due, there is one.
+            let states: Vec<(String, i64, i64)> = sqlx::query_as(
+                "SELECT state, MAX(expires_at), CAST(round(unixepoch('subsec') * 1000) AS INTEGER)
+                 FROM reservations WHERE visitor = ?1 GROUP BY state",
+            )
+            .bind(visitor)
+            .fetch_all(&self.reads)
+            .await?;
+            let mut now_states = Vec::with_capacity(states.len());
+            for (word, expires_at, now) in states {
+                let state = Hold::parse(&word).ok_or_else(|| unknown("reservations.state", &word))?;
+                now_states.push(if now >= expires_at { checkout::expire(state).0 } else { state });
+            }
+            Ok(Lease::of(now_states))
         };
         read.await.map_err(|error: sqlx::Error| unreadable(&error))
     }

@@ -30,7 +30,7 @@ macro_rules! select_purchase {
 }
 pub(super) use {select_purchase, select_reservation};
 
-fn unknown(column: &str, word: &str) -> sqlx::Error {
+pub(super) fn unknown(column: &str, word: &str) -> sqlx::Error {
     sqlx::Error::Decode(format!("{column}: unknown state {word:?}").into())
 }
 

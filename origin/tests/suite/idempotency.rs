@@ -115,3 +115,16 @@ async fn a_key_whose_process_died_is_taken_over() {
     assert_eq!((again.status, &again.body), (paid.status, &paid.body));
     assert_eq!(shop.stock().await, (0, 0, 1));
 }
+
+/// The answer is kept; how the visitor stands is not.
+#[tokio::test]
+async fn a_repeated_request_does_not_bring_back_a_lease_that_has_changed() {
+    let shop = Shop::open(1).await;
+    let held = shop.reserve("ann", "k").await;
+    let rsv = held.body["links"]["self"].as_str().unwrap();
+    said(shop.post("ann", "c", &format!("{rsv}/cancel"), &json!({}))).await;
+    let again = shop.reserve("ann", "k").await;
+    assert_eq!((again.status, &again.text), (held.status, &held.text));
+    assert_eq!(again.header("ropeline-lease"), Some("open"));
+    assert_eq!(again.header("ropeline-stock"), Some("1; held=0"));
+}

@@ -206,7 +206,10 @@ async fn an_expired_hold_goes_to_whoever_asks_next() {
     let bob = shop.reserve("bob", "k").await;
     assert_eq!(bob.status, 201, "{}", bob.body);
     let rsv = held["links"]["self"].as_str().unwrap();
-    assert_eq!(said(shop.get("ann", rsv)).await.body["state"], "expired");
+    let over = said(shop.get("ann", rsv)).await;
+    assert_eq!((&over.body["state"], over.header("ropeline-lease")), (&json!("expired"), Some("open")));
+    let elsewhere = said(shop.get("ann", "/products/none")).await;
+    assert_eq!(elsewhere.header("ropeline-lease"), Some("open"), "any answer tells it");
     assert_eq!(shop.pay("ann", "p", &held, "test_accepted").await.code(), "hold_over");
     assert_eq!(shop.stock().await, (0, 1, 0));
     assert_eq!(shop.reserve("ann", "once-more").await.code(), "all_held");
@@ -223,7 +226,7 @@ async fn a_cancelled_hold_is_free_at_once_and_cancelling_is_its_own_retry() {
                 .await;
         assert_eq!((gone.status.as_u16(), gone.text.as_str()), (204, ""));
         assert_eq!(gone.header("ropeline-stock"), Some("1; held=0"));
-        assert_eq!(gone.header("ropeline-lease"), None, "the visitor is not done");
+        assert_eq!(gone.header("ropeline-lease"), Some("open"), "the visitor is not done, and holds nothing");
     }
     assert_eq!(shop.stock().await, (1, 0, 0));
     assert_eq!(shop.reserve("ann", "again").await.status, 201);
