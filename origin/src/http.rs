@@ -5,6 +5,9 @@
 //! bought, `open` when it is over and another may be taken. Every `POST` takes an `Idempotency-Key`, as header or as the form
 //! field `idempotency_key`; keys of different visitors never meet. Errors are problem documents (RFC 9457), or plain
 //! pages where a browser asked.
+//!
+//! `/healthz` and `/audit` are the operator's, who asks the shop directly: a request that was forwarded by the gateway, or
+//! by any proxy that says so, is answered 404.
 
 mod keys;
 mod negotiate;
@@ -15,10 +18,11 @@ mod shop;
 mod webhooks;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::middleware;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
 
@@ -30,6 +34,9 @@ use crate::payments::signature::WebhookSecret;
 use crate::store::Store;
 use keys::InFlight;
 use request::Flavour;
+
+/// Headers by which a request is known to come from the public: the gateway sets the last three, other proxies the first.
+const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 
 /// What every handler needs; cheap to clone.
 #[derive(Clone)]
@@ -76,12 +83,15 @@ impl App {
             .route("/purchases/{id}", get(shop::purchase))
             .route("/checkout/{id}", get(shop::checkout))
             .route_layer(middleware::from_fn_with_state(self.clone(), request::admit));
-        Router::new()
-            .merge(shopper)
-            .route("/webhooks/payments", post(webhooks::payment))
-            .route("/assets/shop.css", get(pages::css))
+        let operator = Router::new()
             .route("/healthz", get(healthz))
             .route("/audit", get(audit))
+            .route_layer(middleware::from_fn(not_forwarded));
+        Router::new()
+            .merge(shopper)
+            .merge(operator)
+            .route("/webhooks/payments", post(webhooks::payment))
+            .route("/assets/shop.css", get(pages::css))
             .fallback(not_found)
             .method_not_allowed_fallback(not_allowed)
             .layer(DefaultBodyLimit::max(request::LARGEST_BODY))
@@ -89,9 +99,16 @@ impl App {
     }
 }
 
+/// Nothing is there for whoever comes through the gateway, which marks what it forwards.
+async fn not_forwarded(flavour: Flavour, request: Request, next: Next) -> Response {
+    if FORWARDED.iter().any(|name| request.headers().contains_key(*name)) {
+        return not_found(flavour).await;
+    }
+    next.run(request).await
+}
+
 async fn healthz(State(app): State<App>) -> Response {
-    // Through the writer and back, so that a stuck writer is seen.
-    if let Err(error) = app.store.sweep().await {
+    if let Err(error) = app.store.health(Instant::now()).await {
         tracing::warn!(%error, "unhealthy");
         return respond::answer(Flavour::Program, &Answer::unavailable());
     }

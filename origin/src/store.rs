@@ -18,7 +18,7 @@ mod tests;
 mod writer;
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
@@ -39,6 +39,8 @@ static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/sqlite");
 
 /// Changes that may wait for the writer; beyond it the shop says that it is busy.
 const QUEUE: usize = 8_192;
+/// The sweep commits every second, so a writer that has not committed for this long is stuck.
+const STUCK: Duration = Duration::from_secs(10);
 /// Connections for reading.
 const READERS: u32 = 4;
 
@@ -113,8 +115,14 @@ pub(crate) struct Event {
 pub(crate) struct Store {
     commands: mpsc::Sender<Command>,
     reads: SqlitePool,
-    /// Of the last commit.
-    stock: watch::Receiver<Stock>,
+    committed: watch::Receiver<Committed>,
+}
+
+/// The last commit.
+#[derive(Clone, Copy, Debug)]
+struct Committed {
+    stock: Stock,
+    at: Instant,
 }
 
 // === impl Store ===
@@ -143,21 +151,19 @@ impl Store {
         seed::seed(&mut connection, products).await?;
         // From here on, books that are gone are not to be taken for new.
         let options = options.create_if_missing(false);
-        let (committed, stock) = watch::channel(writer::stock(&mut connection).await?);
+        let stock = writer::stock(&mut connection).await?;
+        let (commits, committed) = watch::channel(Committed { stock, at: Instant::now() });
         let reads = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(Duration::from_secs(5))
             .connect_with(options.clone().read_only(true))
             .await?;
         let (commands, waiting) = mpsc::channel(QUEUE);
-        tokio::spawn(writer::run(connection, options, waiting, hold, committed));
-        Ok(Self { commands, reads, stock })
+        tokio::spawn(writer::run(connection, options, waiting, hold, commits));
+        Ok(Self { commands, reads, committed })
     }
 
-    async fn send<T>(
-        &self,
-        command: impl FnOnce(oneshot::Sender<T>) -> Command,
-    ) -> Result<T, StoreError> {
+    async fn send<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         self.commands.try_send(command(reply)).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => StoreError::Busy,
@@ -169,7 +175,18 @@ impl Store {
     /// What is left of the sale as of the last commit. No query: it is told with every answer.
     #[must_use]
     pub(crate) fn stock(&self) -> Stock {
-        *self.stock.borrow()
+        self.committed.borrow().stock
+    }
+
+    /// Whether the books can be read and are being written. It reads alone: who asks often keeps no shopper waiting.
+    ///
+    /// # Errors
+    /// When they cannot be read, or nothing was committed for so long before `now` that the writer must be stuck.
+    pub(crate) async fn health(&self, now: Instant) -> Result<(), StoreError> {
+        if now.saturating_duration_since(self.committed.borrow().at) > STUCK {
+            return Err(StoreError::Failed);
+        }
+        self.readable().await
     }
 
     /// Holds `quantity` units of `product` for the key's visitor. A visitor who has a hold already is answered with it.

@@ -43,6 +43,15 @@ impl Store {
             .await
     }
 
+    /// A read that any working database answers.
+    ///
+    /// # Errors
+    /// When the books cannot be read.
+    pub(super) async fn readable(&self) -> Result<(), StoreError> {
+        let read = sqlx::query("SELECT 1 FROM stock LIMIT 1").fetch_optional(&self.reads).await;
+        read.map(drop).map_err(|error| unreadable(&error))
+    }
+
     /// A product as this visitor sees it; `None` if there is none of that name.
     ///
     /// # Errors

@@ -343,3 +343,17 @@ async fn a_rollback_by_the_database_itself_does_not_end_the_sale() {
         assert_eq!((held.status, store.stock().held), (201, round + 1));
     }
 }
+
+#[tokio::test]
+async fn a_writer_that_commits_no_more_is_unhealthy() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 1).await;
+    let opened = store.committed.borrow().at;
+    assert!(store.health(opened + STUCK).await.is_ok());
+    let late = opened + STUCK + Duration::from_millis(1);
+    assert!(matches!(store.health(late).await, Err(StoreError::Failed)));
+    store.sweep().await.unwrap();
+    let committed = store.committed.borrow().at;
+    assert!(committed > opened);
+    assert!(store.health(committed + STUCK).await.is_ok());
+}

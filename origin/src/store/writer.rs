@@ -1,13 +1,13 @@
 //! The one writer: takes what waits, makes it in one transaction, answers after the commit.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::claims::{self, Claim};
-use super::{Begun, Event, KeyUse, payments};
+use super::{Begun, Committed, Event, KeyUse, payments};
 use crate::answer::Answer;
 use crate::checkout::Report;
 use crate::model::{Purchase, Stock};
@@ -58,7 +58,7 @@ pub(super) async fn run(
     options: SqliteConnectOptions,
     mut waiting: mpsc::Receiver<Command>,
     hold: Duration,
-    committed: watch::Sender<Stock>,
+    commits: watch::Sender<Committed>,
 ) {
     let hold_ms = i64::try_from(hold.as_millis()).unwrap_or(i64::MAX / 2);
     let mut batch = Vec::with_capacity(BATCH);
@@ -67,7 +67,7 @@ pub(super) async fn run(
         match commit(&mut connection, &mut batch, hold_ms).await {
             Ok((answers, stock)) => {
                 // First, so that no answer goes out with the stock of before it.
-                committed.send_replace(stock);
+                commits.send_replace(Committed { stock, at: Instant::now() });
                 for answer in answers {
                     answer();
                 }

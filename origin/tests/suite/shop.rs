@@ -354,3 +354,33 @@ async fn several_products_are_counted_apart_and_told_together() {
     );
     assert_eq!(said(shop.request(Method::GET, "/healthz")).await.body["status"], "ok");
 }
+
+#[tokio::test]
+async fn the_operator_s_addresses_are_not_there_for_the_public() {
+    let shop = Shop::open(1).await;
+    for path in ["/audit", "/healthz"] {
+        assert_eq!(said(shop.request(Method::GET, path)).await.status, 200, "{path}");
+        for (name, value) in [
+            ("x-forwarded-for", "198.51.100.7"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "shop.example"),
+            ("forwarded", "for=198.51.100.7"),
+        ] {
+            let forwarded = said(shop.request(Method::GET, path).header(name, value)).await;
+            assert_eq!((forwarded.status.as_u16(), forwarded.code()), (404, "not_found"), "{path} {name}");
+        }
+        let insider = said(shop.get("ann", path).header("x-forwarded-for", "198.51.100.7")).await;
+        assert_eq!(insider.status, 404, "{path}: a token opens it to nobody");
+    }
+    let forwarded = shop.get("ann", "/products/runner").header("x-forwarded-for", "198.51.100.7");
+    assert_eq!(said(forwarded).await.status, 200, "shoppers do come through the gateway");
+}
+
+/// It takes no place in the queue for the writer, who may be waiting for the disk.
+#[tokio::test]
+async fn health_is_told_while_the_writer_is_busy() {
+    let shop = Shop::open(1).await;
+    let mut books = shop.books().await;
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut books).await.unwrap();
+    assert_eq!(said(shop.request(Method::GET, "/healthz")).await.status, 200);
+}
