@@ -129,14 +129,25 @@ impl Answer {
             Payment::Authorising | Payment::Capturing => {
                 Self { status: 202, ..Self::purchase(purchase) }.at(purchase.path())
             }
+            // Whatever came before it: money was taken.
+            Payment::Refunding | Payment::Refunded => link(Self::problem(
+                409,
+                "payment_too_late",
+                "The payment came too late",
+                format!(
+                    "There was no hold for it any more. {} You may reserve again.",
+                    money(purchase.state)
+                ),
+            )),
             // With a reason it was the payment service's no; without, the hold was over first.
             state if state == Payment::Declined || purchase.reason.is_some() => link(Self::problem(
                 402,
                 "payment_declined",
                 "The payment was declined",
                 format!(
-                    "{} Nothing was charged. {}",
+                    "{} {} {}",
                     purchase.reason.as_deref().unwrap_or("The payment service said no."),
+                    money(purchase.state),
                     if purchase.reservation.state == Hold::Held {
                         "The hold stays yours until its time is over; pay another way."
                     } else {
@@ -144,7 +155,16 @@ impl Answer {
                     }
                 ),
             )),
-            _ => link(Self::problem(409, "payment_too_late", "The payment came too late", TOO_LATE)),
+            state => link(Self::problem(
+                409,
+                "payment_too_late",
+                "The payment came too late",
+                format!(
+                    "The hold ended before the payment was certain, and the unit went back to the others. {} You may \
+                     reserve again.",
+                    money(state)
+                ),
+            )),
         }
     }
 
@@ -269,7 +289,7 @@ impl Answer {
                 409,
                 "hold_over",
                 "The hold is over",
-                "The time to pay is over and the unit went back to the others. Nothing was charged. Reserve again.",
+                "The time to pay is over and the unit went back to the others. No payment was started. Reserve again.",
             ),
         }
         .with("reservation", hold.path())
@@ -310,5 +330,61 @@ impl Answer {
     }
 }
 
-const TOO_LATE: &str = "The hold ended before the payment was certain, and the unit went back to the others. No money was \
-                        taken: what the payment service set aside is given back. You may reserve again.";
+/// What became of the shopper's money, in the one wording for answers and pages.
+#[must_use]
+pub(crate) fn money(payment: Payment) -> &'static str {
+    match payment {
+        Payment::Authorising | Payment::Capturing => {
+            "Should money still be taken without a unit for it, it comes back in full."
+        }
+        Payment::Sold => "The money was taken.",
+        Payment::Declined => "Nothing was charged.",
+        Payment::Voiding | Payment::Voided => "Nothing was charged: what was set aside is released.",
+        Payment::Refunding => "The money that was taken is being given back in full.",
+        Payment::Refunded => "The money that was taken has been given back in full.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn purchase(state: Payment, reason: Option<&str>) -> Purchase {
+        Purchase {
+            id: "pur_1".into(),
+            state,
+            method: "any".into(),
+            reason: reason.map(str::to_owned),
+            created_at: 1,
+            reservation: Reservation {
+                id: "rsv_1".into(),
+                product: "runner".into(),
+                visitor: "ann".into(),
+                quantity: 1,
+                amount_minor: 1,
+                currency: "EUR".into(),
+                state: Hold::Held,
+                created_at: 1,
+                expires_at: i64::MAX,
+            },
+        }
+    }
+
+    #[test]
+    fn nobody_whose_money_was_taken_is_told_that_nothing_was_charged() {
+        for state in [Payment::Refunding, Payment::Refunded] {
+            for reason in [None, Some("The payment service did not take the payment.")] {
+                let answer = Answer::purchased(&purchase(state, reason));
+                assert_eq!((answer.status, answer.text("code")), (409, "payment_too_late"));
+                let detail = answer.text("detail");
+                assert!(detail.contains("given back in full") && !detail.contains("Nothing was"), "{detail}");
+            }
+        }
+        for state in [Payment::Declined, Payment::Voiding, Payment::Voided] {
+            let answer = Answer::purchased(&purchase(state, Some("Your bank said no.")));
+            assert_eq!((answer.status, answer.text("code")), (402, "payment_declined"));
+            let detail = answer.text("detail");
+            assert!(detail.contains("Your bank said no. Nothing was charged"), "{detail}");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use axum::response::Response;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 
-use crate::answer::Answer;
+use crate::answer::{self, Answer};
 use crate::checkout::{Hold, Payment};
 use crate::model::{Purchase, new_id};
 use crate::payments::Offer;
@@ -146,23 +146,27 @@ pub(super) fn checkout(
     let name = text(&view.product_name);
     let back = format!("<p><a href=\"/products/{}\">Back to the product</a></p>\n", text(&hold.product));
     let over = match hold.state {
-        Hold::Expired => {
-            Some("The time to pay is over and your unit went back to the others. Nothing was charged.")
-        }
-        Hold::Cancelled => Some("You gave your unit back. Nothing was charged."),
+        Hold::Expired => Some("The time to pay is over and your unit went back to the others."),
+        Hold::Cancelled => Some("You gave your unit back."),
         Hold::Held | Hold::Paying | Hold::Capturing | Hold::Sold => None,
     };
     if let Some(over) = over {
-        let main = format!("<h1>{name}</h1>\n<p class=\"note\">{over}</p>\n{back}");
+        let money =
+            answer::money(view.purchase.as_ref().map_or(Payment::Declined, |purchase| purchase.state));
+        let main = format!("<h1>{name}</h1>\n<p class=\"note\">{over} {money}</p>\n{back}");
         return Ok((frame("Checkout", &main), None));
     }
     let left = hold.expires_at - view.now;
-    let declined = view.purchase.as_ref().filter(|purchase| purchase.reason.is_some()).map_or(String::new(), |purchase| {
-        format!(
-            "<p class=\"note bad\" role=\"alert\">Your last payment was not taken. {} Nothing was charged.</p>\n",
-            text(purchase.reason.as_deref().unwrap_or_default())
-        )
-    });
+    let declined = view.purchase.as_ref().filter(|purchase| purchase.reason.is_some()).map_or(
+        String::new(),
+        |purchase| {
+            format!(
+                "<p class=\"note bad\" role=\"alert\">Your last payment did not buy it. {} {}</p>\n",
+                text(purchase.reason.as_deref().unwrap_or_default()),
+                answer::money(purchase.state)
+            )
+        },
+    );
     let cards: String = offers
         .iter()
         .enumerate()
@@ -229,18 +233,21 @@ pub(super) fn purchase(purchase: &Purchase, product_name: &str) -> String {
                 text(product_name)
             ),
         ),
+        // Whatever came before it: money was taken.
+        (Payment::Refunding | Payment::Refunded, _) => (
+            "Too late, and your money comes back",
+            format!(
+                "<p class=\"note bad\" role=\"alert\">There was no hold any more for your payment of {amount}. {}</p>\n\
+                 {retry}",
+                answer::money(purchase.state)
+            ),
+        ),
         (_, Some(reason)) => (
             "The payment was not taken",
             format!(
-                "<p class=\"note bad\" role=\"alert\">{} Nothing was charged.</p>\n{retry}",
-                text(reason)
-            ),
-        ),
-        (Payment::Refunding | Payment::Refunded, None) => (
-            "Too late, and your money comes back",
-            format!(
-                "<p class=\"note bad\" role=\"alert\">Your hold was over before the payment came. The {amount} are given \
-                 back in full.</p>\n{retry}"
+                "<p class=\"note bad\" role=\"alert\">{} {}</p>\n{retry}",
+                text(reason),
+                answer::money(purchase.state)
             ),
         ),
         (_, None) => (

@@ -59,7 +59,11 @@ async fn a_slow_bank_is_waited_for() {
     shop.let_the_bank_decide().await;
     let sold = shop.settled("ann", slow.header("location").unwrap(), &["sold"]).await;
     assert_eq!(sold.header("ropeline-lease"), Some("end"));
-    assert_eq!(sold.header("ropeline-stock"), Some("0; held=0"), "nobody else would tell the queue that it is over");
+    assert_eq!(
+        sold.header("ropeline-stock"),
+        Some("0; held=0"),
+        "nobody else would tell the queue that it is over"
+    );
     assert_eq!(shop.payments().await, ["captured"]);
     assert_eq!(shop.stock().await, (0, 0, 1));
 }
@@ -120,6 +124,26 @@ async fn money_that_moved_too_late_comes_back_once() {
     shop.settled("ann", slow.header("location").unwrap(), &["refunded"]).await;
     assert_eq!(shop.payments().await, ["refunded"]);
     assert_eq!(shop.stock().await, (0, 1, 0));
+}
+
+/// Given up with a reason, and captured after all: the reason is kept, and must not be taken for the outcome.
+#[tokio::test]
+async fn a_payment_that_was_given_up_and_then_captured_is_not_called_free() {
+    let shop = Shop::open(1).await;
+    let held = shop.held("ann").await;
+    let slow = shop.pay("ann", "k", &held, "test_slow").await;
+    let now = unix_seconds();
+    assert_eq!(shop.webhook(&event("evt_1", "payment.declined", &slow.body), now, SECRET).await.status, 200);
+    assert_eq!(shop.webhook(&event("evt_2", "payment.captured", &slow.body), now, SECRET).await.status, 200);
+    let path = slow.header("location").unwrap();
+    let refunding = shop.settled("ann", path, &["refunding", "refunded"]).await;
+    assert!(refunding.body["reason"].is_string(), "{}", refunding.body);
+    for path in [path, held["links"]["checkout"].as_str().unwrap()] {
+        let page = said(shop.get("ann", path).header("accept", "text/html")).await;
+        assert_eq!(page.status, 200);
+        assert!(page.text.contains("given back in full"), "{}", page.text);
+        assert!(!page.text.contains("Nothing was charged"), "{}", page.text);
+    }
 }
 
 #[tokio::test]

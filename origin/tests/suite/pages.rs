@@ -67,7 +67,7 @@ async fn a_person_buys_with_forms_alone() {
     check_page(&declined);
     assert!(declined.text.contains("role=\"alert\"") && declined.text.contains("Nothing was charged"));
     let checkout = shop.page("ann", reserved.header("location").unwrap()).await;
-    assert!(checkout.text.contains("Your last payment was not taken"), "{}", checkout.text);
+    assert!(checkout.text.contains("Your last payment did not buy it"), "{}", checkout.text);
     let paid = said(shop.form("ann", &action, &pay(&checkout.text, "4242+4242+4242+4242"))).await;
     assert_eq!((paid.status.as_u16(), paid.header("ropeline-lease")), (303, Some("end")));
     let done = shop.page("ann", paid.header("location").unwrap()).await;
