@@ -52,6 +52,12 @@ impl Answer {
         self.status >= 400
     }
 
+    /// Whether this refused what may be possible in a moment, having changed nothing: its key is not used up by it.
+    #[must_use]
+    pub(crate) fn is_passing(&self) -> bool {
+        self.is_problem() && self.retry_after_s.is_some()
+    }
+
     /// One of the body's texts, for the page.
     #[must_use]
     pub(crate) fn text(&self, member: &str) -> &str {
@@ -281,7 +287,8 @@ impl Answer {
                 "payment_running",
                 "A payment is under way",
                 "Another payment for this reservation has not been settled. Look at the reservation for its outcome.",
-            ),
+            )
+            .retry_after(1),
             BeginRefusal::Sold => {
                 return Self::already_bought(hold);
             }

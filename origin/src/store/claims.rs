@@ -99,9 +99,11 @@ pub(super) async fn claim(
                 }
             },
         };
-        let (visitor, word) = unused.key();
-        new_keys.push(json!([visitor, word, hex(&key.fingerprint), serde_json::to_string(&answer)?]));
-        unused.insert(Known { fingerprint: key.fingerprint.to_vec(), answer: Some(answer.clone()) });
+        if !answer.is_passing() {
+            let (visitor, word) = unused.key();
+            new_keys.push(json!([visitor, word, hex(&key.fingerprint), serde_json::to_string(&answer)?]));
+            unused.insert(Known { fingerprint: key.fingerprint.to_vec(), answer: Some(answer.clone()) });
+        }
         answers.push(later(reply, answer));
     }
     write(moment, &shelves, new_holds, new_keys).await

@@ -137,7 +137,9 @@ pub(super) async fn begin(
         Ok(started) => started,
         Err(why) => {
             let answer = Answer::cannot_pay(why, &hold);
-            keep(moment, key, None, Some(&answer)).await?;
+            if !answer.is_passing() {
+                keep(moment, key, None, Some(&answer)).await?;
+            }
             return Ok(Begun::Answered(answer));
         }
     };

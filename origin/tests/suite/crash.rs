@@ -77,7 +77,8 @@ impl Sale {
             .await
             .ok()?;
         let said = read(sent).await;
-        (said.status != 503 && said.code() != "request_in_flight").then_some(said)
+        // A refusal that passes is not kept, so it need not come again.
+        said.body["retry_after_s"].is_null().then_some(said)
     }
 
     /// Makes a call and writes down what was answered; an answer that was written down before must come again.

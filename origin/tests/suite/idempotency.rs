@@ -30,9 +30,9 @@ async fn every_post_needs_a_key() {
 async fn a_repeated_request_has_the_first_answer_also_after_a_restart() {
     let mut shop = Shop::open(1).await;
     let held = shop.reserve("ann", "k1").await;
-    let lost = shop.reserve("bob", "k1").await;
     let paid = shop.pay("ann", "k2", &held.body, "test_accepted").await;
-    assert_eq!((held.status.as_u16(), lost.code(), paid.status.as_u16()), (201, "all_held", 201));
+    let lost = shop.reserve("bob", "k1").await;
+    assert_eq!((held.status.as_u16(), paid.status.as_u16(), lost.code()), (201, 201, "sold_out"));
     for restart in [false, true] {
         if restart {
             shop.reopen().await;
@@ -127,4 +127,25 @@ async fn a_repeated_request_does_not_bring_back_a_lease_that_has_changed() {
     assert_eq!((again.status, &again.text), (held.status, &held.text));
     assert_eq!(again.header("ropeline-lease"), Some("open"));
     assert_eq!(again.header("ropeline-stock"), Some("1; held=0"));
+}
+
+/// "Try again soon" must be true of the same request, too.
+#[tokio::test]
+async fn a_refusal_that_passes_does_not_use_up_the_key() {
+    let shop = Shop::open(1).await;
+    let held = shop.held("ann").await;
+    for _ in 0..2 {
+        let none = shop.reserve("bob", "k").await;
+        assert_eq!((none.code(), none.header("retry-after")), ("all_held", Some("5")));
+    }
+    let slow = shop.pay("ann", "p1", &held, "test_slow").await;
+    let running = shop.pay("ann", "p2", &held, "test_accepted").await;
+    assert_eq!((running.code(), running.header("retry-after")), ("payment_running", Some("1")));
+    shop.let_holds_run_out().await;
+    let had = shop.reserve("bob", "k").await;
+    assert_eq!(had.status, 201, "the same key, and a unit that came back: {}", had.body);
+    assert_eq!(shop.pay("ann", "p2", &held, "test_accepted").await.code(), "hold_over");
+    assert_eq!(shop.pay("ann", "p1", &held, "test_slow").await.text, slow.text, "what was begun is kept");
+    let again = shop.reserve("bob", "k").await;
+    assert_eq!((again.status, again.text), (had.status, had.text));
 }
