@@ -161,7 +161,9 @@ impl SaleView {
         let selling = self.stock.filter(|_| self.phase == Phase::Open);
         // Compensation at most doubles the pace, and a pace of less than one a minute still sells.
         let most = per_minute.saturating_mul(if self.definition.compensate_no_shows { 2 } else { 1 }).max(1);
-        poll::bound_ms(selling.map(|stock| stock.available), most)
+        // Whoever is inside and has no unit yet may take one this instant.
+        let competing = self.active.saturating_sub(self.holding).saturating_add(self.unclaimed);
+        poll::bound_ms(selling.map(|stock| stock.available.saturating_sub(competing)), most)
     }
 
     fn is_under_way(&self) -> bool {
