@@ -71,13 +71,13 @@ async function call(path, body) {
   return { status, body: status === 204 ? null : await response.json() };
 }
 
-/** Runs `work` in one tab at a time, so that forty tabs opened at once are one visitor and one ticket. */
+/** Runs `work` in one tab at a time, whichever sale's: forty tabs opened at once are one visitor and one ticket each. */
 async function alone(work) {
   if (!navigator.locks) return work();
   let began = false;
   const options = { signal: AbortSignal.timeout(15_000) };
   try {
-    return await navigator.locks.request(`ropeline-${sale}`, options, () => ((began = true), work()));
+    return await navigator.locks.request("ropeline", options, () => ((began = true), work()));
   } catch (error) {
     // Another tab holds the lock and sleeps: joining is idempotent for a visitor who has a cookie.
     if (began) throw error;
@@ -91,6 +91,22 @@ const adopt = ({ state, recallable, arrival, place }) => {
   const serverPlace = place ?? null;
   me = { standing: standingOf({ state, recallable }), arrival: arrival ?? null, serverPlace, problem: null };
 };
+
+/**
+ * Whether this browser keeps cookies, tried and not asked: `navigator.cookieEnabled` says yes where a setting or an
+ * extension blocks them, and a place without a cookie is waited for in vain.
+ */
+function keepsCookies() {
+  const name = `ropeline-probe-${Math.random().toString(36).slice(2)}`;
+  try {
+    document.cookie = `${name}=1; path=/; samesite=lax`;
+    const kept = document.cookie.includes(`${name}=1`);
+    document.cookie = `${name}=; path=/; max-age=0; samesite=lax`;
+    return kept;
+  } catch {
+    return false;
+  }
+}
 
 const joinSpreadPart = Math.random();
 
@@ -125,7 +141,7 @@ async function enter() {
       throw new Unavailable();
     } else {
       me = NOBODY;
-      if (sentBack || !navigator.cookieEnabled) me = { ...me, standing: "blocked" };
+      if (!keepsCookies()) me = { ...me, standing: "blocked" };
       else if (now() >= joinAt()) await join(false);
     }
   });
@@ -217,6 +233,7 @@ function show() {
   element("room").dataset.state = view.state;
   for (const id of ["headline", "detail", "reason", "place", "ahead", "eta", "note"]) setText(id, view[id]);
   for (const id of ["reason", "note", "rejoin", "retry", "leave", "check", "when"]) setShown(id, view[id]);
+  element("reason").lang = view.reasonLanguage;
   setShown("figures", view.place);
   setShown("ahead-box", view.ahead);
   setShown("eta-box", view.eta);

@@ -242,16 +242,19 @@ export function countdownWords(ms) {
 }
 
 /**
- * The operator's reason in the first of the visitor's languages that it was given in.
+ * The operator's reason in the first of the visitor's languages that it was given in, with that language; else as it was
+ * given, in whatever language that is.
  * @param {Snapshot} snapshot
  * @param {readonly string[]} languages as in `navigator.languages`
+ * @returns {{text: string, language: string}|null}
  */
 export function reasonWords({ phase, paused_reason }, languages) {
   if (phase !== "paused" || !paused_reason) return null;
   const translations = paused_reason.translations ?? {};
   const tags = languages.flatMap((tag) => [tag, tag.split("-")[0]]);
   const tag = tags.find((tag) => tag in translations);
-  return (tag ? translations[tag] : paused_reason.text) || null;
+  const text = tag ? translations[tag] : paused_reason.text;
+  return text ? { text, language: tag ?? "" } : null;
 }
 
 /**
@@ -270,6 +273,7 @@ export const failingWords = (failing, me, { note }) => note[me.arrival === null 
  * @property {string} headline
  * @property {string} detail
  * @property {string|null} reason
+ * @property {string} reasonLanguage its tag, or empty where it is not known
  * @property {{label: string, at: number}|null} when
  * @property {string|null} place
  * @property {string|null} ahead
@@ -294,6 +298,7 @@ export function viewOf({ me, snapshot, place, failing }, texts, languages) {
   const state = stateOf(snapshot.phase, snapshot.draw !== null, me.standing);
   const words = texts.state[state];
   const moving = state === "waiting" || state === "paused";
+  const reason = reasonWords(snapshot, languages);
   const numbered = place !== null && (moving || state === "pre_queue");
   const ahead = numbered ? Math.max(0, place - snapshot.serving) : 0;
   const [whenLabel, at] = {
@@ -306,7 +311,8 @@ export function viewOf({ me, snapshot, place, failing }, texts, languages) {
     title: words.title,
     headline: words.headline,
     detail: (state === "refused" && me.problem) || words.detail,
-    reason: reasonWords(snapshot, languages),
+    reason: reason?.text ?? null,
+    reasonLanguage: reason?.language ?? "",
     when: at ? { label: whenLabel, at } : null,
     place: numbered ? numberWords(place + 1, texts) : null,
     ahead: numbered && moving ? numberWords(ahead, texts) : null,

@@ -182,7 +182,9 @@ test("nobody who has lapsed or left is queued again without asking", () => {
 test("a pause gives its reason, in the visitor's language where there is one", () => {
   const paused_reason = { text: "Payments are slow.", translations: { de: "Zahlungen dauern gerade." } };
   assert.equal(view({ phase: "paused", paused_reason }, waiting(5_000), 5_000).reason, "Zahlungen dauern gerade.");
-  assert.equal(room.reasonWords(snapshot({ phase: "paused", paused_reason }), ["fr"]), "Payments are slow.");
+  assert.equal(room.reasonWords(snapshot({ phase: "paused", paused_reason }), ["fr"]).text, "Payments are slow.");
+  const told = room.reasonWords(snapshot({ phase: "paused", paused_reason }), ["fr", "de-AT"]);
+  assert.deepEqual(told, { text: "Zahlungen dauern gerade.", language: "de" });
   assert.equal(room.reasonWords(snapshot({ paused_reason }), ["fr"]), null);
 });
 

@@ -17,6 +17,12 @@ pub fn visitor(secure: bool) -> String {
     [prefix(secure), "ropeline-visitor"].concat()
 }
 
+/// The name of the cookie that a visitor gets who has not joined anything yet.
+#[must_use]
+pub fn newcomer(secure: bool) -> String {
+    [prefix(secure), "ropeline-newcomer"].concat()
+}
+
 /// The name of the cookie that holds the ticket for a sale.
 #[must_use]
 pub fn ticket(sale: &str, secure: bool) -> String {

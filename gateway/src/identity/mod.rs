@@ -15,6 +15,9 @@ use crate::cookies::CookieStyle;
 /// How long a browser keeps the visitor cookie: 400 days, the most that browsers allow.
 const COOKIE_LIFE_S: u64 = 400 * 24 * 3600;
 
+/// How long it keeps the name of somebody who has not joined: a day.
+const NEWCOMER_LIFE_S: u64 = 24 * 3600;
+
 /// A header field of a request, as [`ropeline_decision`] takes it.
 pub type Field<'a> = header::Field<'a>;
 
@@ -92,19 +95,42 @@ impl Identifier {
         Ok(Visitor { subject: subject.to_owned(), new_cookie: None, credential: None })
     }
 
-    /// The visitor a request comes from, or a new one.
+    /// The visitor a request comes from, or a new one: the newcomer that a page has named, or else somebody whom nobody
+    /// has seen before.
     ///
     /// # Errors
     /// As [`Self::known`]; with accounts, nobody is made up.
     pub fn known_or_new(&self, fields: &[Field<'_>]) -> Result<Visitor, Unidentified> {
         match self.known(fields) {
             Err(Unidentified::Nobody) if self.accounts.is_none() => {
-                let (subject, value) = self.cookies.issue()?;
+                let (subject, value) = match self.newcomer(fields) {
+                    Some((subject, value)) => (subject.to_owned(), value.to_owned()),
+                    None => self.cookies.issue()?,
+                };
                 let new_cookie = self.style.set(&self.cookie_name, &value, COOKIE_LIFE_S);
                 Ok(Visitor { subject, new_cookie, credential: Some(value) })
             }
             other => other,
         }
+    }
+
+    /// What a page gives somebody who has no name yet, so that several joins at once, from forms above all, are one
+    /// visitor's. It is a cookie of its own: of pages asked for at once each names a newcomer, and the last one to arrive
+    /// must not make a stranger of a visitor who has joined meanwhile.
+    pub fn welcome(&self, fields: &[Field<'_>]) -> Option<HeaderValue> {
+        let nobody = matches!(self.known(fields), Err(Unidentified::Nobody));
+        if !nobody || self.accounts.is_some() || self.newcomer(fields).is_some() {
+            return None;
+        }
+        let (_, value) = self.cookies.issue().ok()?;
+        self.style.set(&cookie::newcomer(self.style.secure), &value, NEWCOMER_LIFE_S)
+    }
+
+    /// The newcomer a request comes from: its name, and the cookie's value.
+    fn newcomer<'a>(&self, fields: &'a [Field<'a>]) -> Option<(&'a str, &'a str)> {
+        let value = cookie::find(fields, &cookie::newcomer(self.style.secure)).ok()??;
+        let value = std::str::from_utf8(value).ok()?;
+        Some((self.cookies.recognise(value)?, value))
     }
 }
 

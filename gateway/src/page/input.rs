@@ -3,11 +3,16 @@
 use ropeline_queue::flow::EtaRange;
 use ropeline_queue::{PauseReason, Phase};
 
-use super::texts::Language;
+use super::prepared::weighted;
 
-/// A pause's reason in `language`, or as the operator gave it.
-pub(super) fn in_language(reason: &PauseReason, language: Language) -> &str {
-    reason.translations.get(language.tag()).unwrap_or(&reason.text)
+/// A pause's reason and its language: in the first of `tags` that it was given in, regions aside, else as the operator gave
+/// it, in whatever language that is.
+pub(super) fn in_first_of<'a>(reason: &'a PauseReason, tags: &[&str]) -> (&'a str, &'a str) {
+    let given =
+        |tag: &str| reason.translations.iter().find(|(language, _)| language.eq_ignore_ascii_case(tag));
+    let primary = |tag: &str| tag.split('-').next().and_then(given);
+    let found = tags.iter().find_map(|tag| given(tag).or_else(|| primary(tag)));
+    found.map_or(("", &reason.text), |(language, text)| (language, text))
 }
 
 /// All that the page shows of a sale to everyone. Two equal inputs make the same bytes, so a gateway prepares the
@@ -63,6 +68,26 @@ pub enum Standing {
     Lapsed,
     /// Gave the place up.
     Left,
+}
+
+/// Who reads a personal page, as the request tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    /// Where the visitor wanted to go: a path with its query, already checked to be of the same site.
+    pub return_to: &'a str,
+    /// The `Accept-Language` header, several lines joined with commas.
+    pub accept_language: Option<&'a str>,
+}
+
+impl Reader<'_> {
+    /// The languages asked for, the dearest first (RFC 9110 §12.5.4).
+    pub(super) fn languages(&self) -> Vec<&str> {
+        let mut ranges: Vec<_> = weighted(self.accept_language.unwrap_or(""))
+            .filter(|(tag, quality)| *quality > 0 && !tag.is_empty() && *tag != "*")
+            .collect();
+        ranges.sort_by_key(|(_, quality)| std::cmp::Reverse(*quality));
+        ranges.into_iter().map(|(tag, _)| tag).collect()
+    }
 }
 
 /// What the page says. The script decides by the same table (`stateOf` in `room/state.mjs`), and

@@ -13,7 +13,7 @@ mod template;
 mod tests;
 mod texts;
 
-pub use input::{RoomInput, Standing};
+pub use input::{Reader, RoomInput, Standing};
 pub use prepared::{Encoding, Prepared, Representation, Selected};
 pub use texts::Language;
 
@@ -79,21 +79,21 @@ impl Room {
     /// The page for everyone. Costs a few milliseconds of compression: not for the request path.
     #[must_use]
     pub fn prepare(&self, input: &RoomInput, language: Language) -> Prepared {
-        let html = self.render(input, &Standing::Outside, &input.entry_url, language);
+        let reader = Reader { return_to: &input.entry_url, accept_language: None };
+        let html = self.render(input, &Standing::Outside, &reader, language);
         Prepared::new(CONTENT_TYPE, html.into_bytes(), Effort::Quick)
     }
 
-    /// The page for one visitor, never to be cached by anyone. `return_to` is where the visitor wanted to go: a path
-    /// with its query, already checked to be of the same site.
+    /// The page for one visitor, never to be cached by anyone.
     #[must_use]
     pub fn personal(
         &self,
         input: &RoomInput,
         standing: &Standing,
-        return_to: &str,
+        reader: &Reader<'_>,
         language: Language,
     ) -> Vec<u8> {
-        self.render(input, standing, return_to, language).into_bytes()
+        self.render(input, standing, reader, language).into_bytes()
     }
 
     /// The asset of this name (`room.<hash>.js`, `room.<hash>.css`), to be served as immutable.
@@ -102,12 +102,18 @@ impl Room {
         self.assets.get(name)
     }
 
-    fn render(&self, input: &RoomInput, standing: &Standing, return_to: &str, language: Language) -> String {
+    fn render(
+        &self,
+        input: &RoomInput,
+        standing: &Standing,
+        reader: &Reader<'_>,
+        language: Language,
+    ) -> String {
         let words = match language {
             Language::English => &self.english,
         };
         let state = State::of(input.phase, input.draw_closes_at.is_some(), standing);
-        let page = Page::new(input, standing, state, return_to, language, words, &self.assets);
+        let page = Page::new(input, standing, state, reader, language, words, &self.assets);
         self.template.render(|slot| page.value(slot))
     }
 }

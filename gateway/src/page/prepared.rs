@@ -120,13 +120,7 @@ struct Wanted {
 impl Wanted {
     fn parse(header: &str) -> Self {
         let mut wanted = Self::default();
-        for element in header.split(',') {
-            let mut parts = element.split(';');
-            let coding = parts.next().unwrap_or("").trim();
-            let quality = parts
-                .filter_map(|p| p.trim().split_once('='))
-                .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
-                .map_or(1000, |(_, value)| thousandths(value.trim()));
+        for (coding, quality) in weighted(header) {
             let slot = if coding.eq_ignore_ascii_case("br") {
                 &mut wanted.brotli
             } else if coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip") {
@@ -151,6 +145,19 @@ impl Wanted {
             Encoding::Identity => self.identity.or(self.any.filter(|q| *q == 0)).unwrap_or(1),
         }
     }
+}
+
+/// The elements of a list with their weights in thousandths (RFC 9110 §12.4.2).
+pub(super) fn weighted(header: &str) -> impl Iterator<Item = (&str, u16)> {
+    header.split(',').map(|element| {
+        let mut parts = element.split(';');
+        let name = parts.next().unwrap_or("").trim();
+        let quality = parts
+            .filter_map(|p| p.trim().split_once('='))
+            .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
+            .map_or(1000, |(_, value)| thousandths(value.trim()));
+        (name, quality)
+    })
 }
 
 /// A `qvalue` (RFC 9110 §12.4.2) in thousandths. One that is malformed counts as 0: a coding is not forced on a client

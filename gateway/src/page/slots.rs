@@ -2,7 +2,7 @@
 
 use super::Words;
 use super::assets::Assets;
-use super::input::{RoomInput, Standing, State, in_language};
+use super::input::{Reader, RoomInput, Standing, State, in_first_of};
 use super::template::Value;
 use super::texts::{Language, StateText, fill, rfc3339, utc_words};
 
@@ -28,7 +28,7 @@ slots! {
     "lang" => Lang, "asset.css" => Css, "asset.js" => Js, "api" => Api, "draw" => Draw, "texts" => Texts,
     "sale" => Sale, "sale.title" => SaleTitle, "entry" => Entry, "return" => Return,
     "state" => State, "state.title" => Title, "state.headline" => Headline, "state.detail" => Detail,
-    "reason" => Reason, "hide.reason" => HideReason, "label.reason" => LabelReason,
+    "reason" => Reason, "reason.lang" => ReasonLang, "hide.reason" => HideReason, "label.reason" => LabelReason,
     "when.label" => WhenLabel, "when.iso" => WhenIso, "when.words" => WhenWords, "hide.when" => HideWhen,
     "place" => Place, "hide.place" => HidePlace, "label.place" => LabelPlace,
     "ahead" => Ahead, "eta" => Eta, "hide.ahead" => HideAhead, "label.ahead" => LabelAhead, "label.eta" => LabelEta,
@@ -52,6 +52,8 @@ pub(super) struct Page<'a> {
     words: &'a Words,
     return_to: &'a str,
     language: Language,
+    /// The operator's reason: its language, where that is known, and its text.
+    reason: Option<(&'a str, &'a str)>,
     css: String,
     js: String,
     draw: String,
@@ -75,7 +77,7 @@ impl<'a> Page<'a> {
         input: &'a RoomInput,
         standing: &Standing,
         state: State,
-        return_to: &'a str,
+        reader: &Reader<'a>,
         language: Language,
         words: &'a Words,
         assets: &Assets,
@@ -98,7 +100,8 @@ impl<'a> Page<'a> {
             state,
             text: texts.state.get(state),
             words,
-            return_to,
+            return_to: reader.return_to,
+            reason: reason(input, reader, language),
             language,
             css: format!("{api}/assets/{}", assets.style.name),
             js: format!("{api}/assets/{}", assets.script.name),
@@ -132,8 +135,9 @@ impl<'a> Page<'a> {
             Slot::Title => Text(&self.text.title),
             Slot::Headline => Text(&self.text.headline),
             Slot::Detail => Text(&self.text.detail),
-            Slot::Reason => Text(self.reason().unwrap_or("")),
-            Slot::HideReason => Hidden(self.reason().is_none()),
+            Slot::Reason => Text(self.reason.map_or("", |(_, text)| text)),
+            Slot::ReasonLang => Text(self.reason.map_or("", |(language, _)| language)),
+            Slot::HideReason => Hidden(self.reason.is_none()),
             Slot::LabelReason => Text(&texts.label.reason),
             Slot::WhenLabel => Text(self.when.as_ref().map_or("", |(label, _, _)| label)),
             Slot::WhenIso => Text(self.when.as_ref().map_or("", |(_, iso, _)| iso)),
@@ -176,16 +180,16 @@ impl<'a> Page<'a> {
             Slot::CheckDocument => Text(&texts.check.document),
         }
     }
+}
 
-    /// The operator's reason, while the sale is paused and whatever the visitor's own state is.
-    fn reason(&self) -> Option<&'a str> {
-        let reason = self
-            .input
-            .paused_reason
-            .as_ref()
-            .filter(|_| self.input.phase == ropeline_queue::Phase::Paused)?;
-        Some(in_language(reason, self.language)).filter(|text| !text.is_empty())
+/// The operator's reason with its language, while the sale is paused and whatever the visitor's own state is.
+fn reason<'a>(input: &'a RoomInput, reader: &Reader<'_>, language: Language) -> Option<(&'a str, &'a str)> {
+    let reason = input.paused_reason.as_ref().filter(|_| input.phase == ropeline_queue::Phase::Paused)?;
+    let mut languages = reader.languages();
+    if languages.is_empty() {
+        languages.push(language.tag());
     }
+    Some(in_first_of(reason, &languages)).filter(|(_, text)| !text.is_empty())
 }
 
 impl Figures {

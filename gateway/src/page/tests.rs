@@ -27,7 +27,12 @@ fn input(phase: Phase) -> RoomInput {
 }
 
 fn page(input: &RoomInput, standing: Standing) -> String {
-    String::from_utf8(room().personal(input, &standing, "/drop?size=42&x=%2F", Language::English)).unwrap()
+    page_in(None, input, standing)
+}
+
+fn page_in(accept_language: Option<&str>, input: &RoomInput, standing: Standing) -> String {
+    let reader = Reader { return_to: "/drop?size=42&x=%2F", accept_language };
+    String::from_utf8(room().personal(input, &standing, &reader, Language::English)).unwrap()
 }
 
 const fn waiting(place: u64, serving: u64) -> Standing {
@@ -149,15 +154,30 @@ fn forms_carry_the_sale_and_the_way_back() {
 }
 
 #[test]
-fn a_pause_says_why_in_the_pages_language() {
+fn a_pause_says_why_in_the_readers_language() {
     let mut sale = input(Phase::Paused);
     sale.paused_reason = Some(PauseReason {
         text: "Zahlungen dauern gerade.".into(),
-        translations: [("en".into(), "Payments are slow.".into())].into(),
+        translations: [
+            ("en".into(), "Payments are slow.".into()),
+            ("fr".into(), "Les paiements sont lents.".into()),
+            ("pt-BR".into(), "Os pagamentos demoram.".into()),
+        ]
+        .into(),
     });
+    for (accepted, language, expected) in [
+        (None, "en", "Payments are slow."),
+        (Some("fr-CA, en;q=0.9"), "fr", "Les paiements sont lents."),
+        (Some("pt-br;q=0.4, fr;q=0.2, en;q=0"), "pt-BR", "Os pagamentos demoram."),
+        (Some("en;q=0.5,fr;q=0.6"), "fr", "Les paiements sont lents."),
+        (Some("it"), "", "Zahlungen dauern gerade."),
+    ] {
+        let html = page_in(accepted, &sale, waiting(3, 1));
+        assert_eq!(text(&html, "reason"), expected, "{accepted:?}");
+        assert!(tag(&html, "reason").contains(&format!("lang=\"{language}\"")), "{accepted:?}");
+    }
     let html = page(&sale, waiting(3, 1));
     assert!(shown(&html, "reason"));
-    assert_eq!(text(&html, "reason"), "Payments are slow.");
     assert_eq!(text(&html, "eta"), "Not known yet", "a queue that stands still has no expected wait");
     sale.phase = Phase::Open;
     assert!(!shown(&page(&sale, waiting(3, 1)), "reason"));
@@ -187,7 +207,8 @@ fn nothing_from_outside_becomes_markup() {
     sale.entry_url = evil.into();
     sale.sale = evil.into();
     sale.paused_reason = Some(PauseReason { text: evil.into(), translations: [].into() });
-    let html = String::from_utf8(room().personal(&sale, &waiting(3, 1), evil, Language::English)).unwrap();
+    let reader = Reader { return_to: evil, accept_language: Some(evil) };
+    let html = String::from_utf8(room().personal(&sale, &waiting(3, 1), &reader, Language::English)).unwrap();
     assert_eq!(html.matches("<script").count(), 1, "only the page's own script");
     assert!(!html.contains("'>") && !html.contains('\0'));
     assert!(html.contains("&quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;{{texts}}&amp;\u{fffd}"));

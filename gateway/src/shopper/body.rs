@@ -64,7 +64,7 @@ pub(super) async fn read_call(session: &mut Session, api_prefix: &str) -> Result
 }
 
 /// The page of this host that a form was sent from, as a path with its query; not the room at its own address.
-fn referring_page(head: &RequestHeader, api_prefix: &str) -> Option<String> {
+pub(super) fn referring_page(head: &RequestHeader, api_prefix: &str) -> Option<String> {
     let referer = head.headers.get(header::REFERER)?.to_str().ok()?;
     let host = head.headers.get(header::HOST)?.to_str().ok()?;
     let (_, rest) = referer.split_once("://")?;

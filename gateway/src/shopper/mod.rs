@@ -27,6 +27,7 @@ use crate::phases::request::{JWKS_PATH, fields};
 use crate::problem::Problem;
 use crate::sales::LiveSale;
 
+use body::referring_page;
 pub use body::{Call, parse_call, same_site_path};
 pub use room::{in_place as room_in_place, must_wait};
 

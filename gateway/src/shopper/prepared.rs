@@ -40,7 +40,7 @@ pub(super) fn in_place(prepared: &page::Prepared, request: &HeaderMap, status: S
 }
 
 /// All lines of one header as one list (RFC 9110 §5.3).
-fn joined(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
+pub(super) fn joined(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
     let mut lines = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     let mut all = lines.next()?.to_owned();
     for line in lines {

@@ -1,6 +1,6 @@
 //! The room: at its own address for caches, and in place of a protected path.
 
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use pingora::http::RequestHeader;
 use ropeline_decision::{cookie, header as ours, presented};
 use ropeline_queue::Arrival;
@@ -8,11 +8,11 @@ use ropeline_token::Refusal;
 
 use super::claim::{self, Admitted};
 use super::page_headers::guarded;
-use super::{fields, find, held, prepared, same_site_path, standing};
+use super::{fields, find, held, prepared, referring_page, same_site_path, standing};
 use crate::answer::{Answer, Caching};
 use crate::gateway::Gateway;
 use crate::identity::Field;
-use crate::page::{self, Language};
+use crate::page::{self, Language, Reader};
 use crate::problem::Problem;
 use crate::sales::LiveSale;
 
@@ -37,17 +37,23 @@ pub async fn in_place(gateway: &Gateway, head: &RequestHeader, sale: &str, statu
     let fields = fields(head);
     let target = std::str::from_utf8(head.raw_path()).ok().and_then(same_site_path).unwrap_or("/");
 
+    // What was to be sent is lost with the pass. Its page is where the visitor goes on: to go back to this address, as
+    // the room does, would be to ask for what may only be sent.
+    if !matches!(head.method, Method::GET | Method::HEAD) {
+        let page = referring_page(head, &gateway.queue.api_prefix);
+        return Answer::see_other(page.as_deref().unwrap_or(&sale.showing().input.entry_url));
+    }
     let Ok(held) = held(gateway, &sale, &fields) else {
         let answer = guarded(prepared::in_place(&sale.showing().room, &head.headers, status));
-        // The visitor cookie comes with the page, so that a form sent without a script has one.
-        return match gateway.identifier.known_or_new(&fields).ok().and_then(|visitor| visitor.new_cookie) {
-            Some(cookie) => retry_after(gateway, answer.cookie(cookie), status, &sale),
-            None => retry_after(gateway, answer, status, &sale),
+        let answer = retry_after(gateway, answer, status, &sale);
+        return match gateway.identifier.welcome(&fields) {
+            Some(cookie) => answer.cookie(cookie),
+            None => answer,
         };
     };
     let stands = standing::of(gateway, &sale, Arrival(held.ticket.claims.arrival));
     let mut shown = stands.for_room(&sale.showing().view);
-    if stands.may_claim() && head.method != http::Method::HEAD {
+    if stands.may_claim() && head.method != Method::HEAD {
         match claim::admit(gateway, &sale, &held).await {
             // A browser that already sent this very token was not let in by it: sending it round again would never end.
             Ok(Admitted { cookie: Some(cookie), token, .. }) if !carries(gateway, &sale, &fields, &token) => {
@@ -57,7 +63,9 @@ pub async fn in_place(gateway: &Gateway, head: &RequestHeader, sale: &str, statu
             Err(problem) => shown = refused_standing(problem.code(), shown),
         }
     }
-    let html = gateway.room.personal(&sale.showing().input, &shown, target, Language::default());
+    let accept_language = prepared::joined(&head.headers, &header::ACCEPT_LANGUAGE);
+    let reader = Reader { return_to: target, accept_language: accept_language.as_deref() };
+    let html = gateway.room.personal(&sale.showing().input, &shown, &reader, Language::default());
     let answer = guarded(Answer::with_body(status, page::CONTENT_TYPE, html));
     retry_after(gateway, answer, status, &sale)
 }

@@ -141,7 +141,7 @@ async fn case_11_forty_tabs_that_join_at_once_are_one_visitor_with_one_place() {
     let person = house.visitor();
     // The page gives its visitor a name before anything is joined.
     person.visit(PAGE).await;
-    assert_eq!(person.cookies().keys().collect::<Vec<_>>(), [VISITOR_COOKIE]);
+    assert_eq!(person.cookies().keys().collect::<Vec<_>>(), ["ropeline-newcomer"]);
 
     let tabs = (0..40).map(|_| person.another_tab()).collect();
     let joins = at_once(tabs, |tab| async move { tab.join(SALE).await }).await;
@@ -157,6 +157,22 @@ async fn case_11_forty_tabs_that_join_at_once_are_one_visitor_with_one_place() {
     let tokens: Vec<_> = claims.iter().map(|claim| claim.json()["admission_token"].clone()).collect();
     assert!(tokens.iter().all(|token| *token == tokens[0] && token.is_string()), "{tokens:?}");
     assert_eq!(house.sale().await["totals"]["claimed"], 1);
+}
+
+#[tokio::test]
+async fn case_11_a_page_that_comes_late_makes_no_stranger_of_a_visitor_who_has_joined() {
+    let house = House::open(sale()).await;
+    let (first, late) = (house.visitor(), house.visitor());
+    first.visit(PAGE).await;
+    // Asked for at the same instant by the same browser, when it had no cookie yet; it arrives after the join.
+    late.visit(PAGE).await;
+    let joined = first.join(SALE).await;
+    for (name, value) in late.cookies() {
+        first.keep_cookie(&name, &value);
+    }
+    assert_eq!(first.status(SALE).await.status, 200, "the ticket is no longer its visitor's");
+    assert_eq!(arrival(&first.join(SALE).await), arrival(&joined));
+    assert_eq!(house.sale().await["arrivals"], 1);
 }
 
 #[tokio::test]
