@@ -123,12 +123,15 @@ impl Answer {
     /// What a purchase call is answered: 201 sold, 202 still under way, 402 declined, 409 too late.
     #[must_use]
     pub(crate) fn purchased(purchase: &Purchase) -> Self {
+        // Who still has a hold can pay another way at once.
+        let hold = &purchase.reservation;
+        let page = if hold.state == Hold::Held { hold.page() } else { purchase.path() };
         let link = |answer: Self| {
             answer
                 .with("purchase", purchase.path())
-                .with("reservation", purchase.reservation.path())
+                .with("reservation", hold.path())
                 .at(purchase.path())
-                .page(purchase.path())
+                .page(page.clone())
         };
         match purchase.state {
             Payment::Sold => Self { status: 201, ..Self::purchase(purchase) }.at(purchase.path()),

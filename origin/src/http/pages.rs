@@ -268,7 +268,7 @@ pub(super) fn problem(answer: &Answer) -> String {
         let label = if page.starts_with("/products/") {
             "Back to the product"
         } else if page.starts_with("/checkout/") {
-            "To your checkout"
+            "Back to the checkout"
         } else {
             "See the payment"
         };
