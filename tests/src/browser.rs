@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use fantoccini::{Client, ClientBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::http;
 use crate::ports::Port;
 use crate::process::Process;
 
@@ -32,6 +33,28 @@ pub enum Screen {
     Phone,
 }
 
+/// Whether sites may keep cookies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cookies {
+    /// They may.
+    Kept,
+    /// They may not, as for shoppers who block all of them.
+    Blocked,
+}
+
+/// What kind of shopper sits before the browser: scripts, cookies, a large screen and English unless told otherwise.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup {
+    /// What it shows on.
+    pub screen: Screen,
+    /// Whether scripts run.
+    pub javascript: JavaScript,
+    /// Whether cookies are kept.
+    pub cookies: Cookies,
+    /// The language the shopper reads, as a tag ("de").
+    pub language: &'static str,
+}
+
 /// A browser with a profile of its own: nothing in it outlives this value, and nothing came before it.
 #[derive(Debug)]
 pub struct Browser {
@@ -39,8 +62,17 @@ pub struct Browser {
     pub client: Client,
     driver: Process,
     address: SocketAddr,
+    setup: Setup,
     _port: Port,
-    _folder: TempDir,
+    folder: TempDir,
+}
+
+// === impl Setup ===
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { screen: Screen::Desktop, javascript: JavaScript::On, cookies: Cookies::Kept, language: "en" }
+    }
 }
 
 // === impl Browser ===
@@ -50,27 +82,32 @@ impl Browser {
     ///
     /// # Panics
     /// When Chromium or its driver is not installed, or does not start.
-    pub async fn open(screen: Screen, javascript: JavaScript) -> Self {
+    pub async fn open(setup: Setup) -> Self {
         let driver = find("the Chromium driver", &["chromedriver"]);
-        let chromium = find("Chromium", &["chromium", "chromium-browser", "google-chrome"]);
         let folder = tempfile::tempdir().expect("a folder for the profile");
         let port = Port::free();
         let address = port.address();
         let argument = format!("--port={}", port.number());
         let mut driver = Process::start("chromedriver", &driver, [argument], folder.path(), &[]);
         driver.listening(address).await;
-        let capabilities = json!({
-            "browserName": "chrome",
-            "acceptInsecureCerts": true,
-            "goog:chromeOptions": options(&chromium, folder.path(), screen, javascript),
-        });
-        let capabilities = capabilities.as_object().expect("an object").clone();
-        let client = ClientBuilder::new(HttpConnector::new())
-            .capabilities(capabilities)
-            .connect(&format!("http://{address}"))
-            .await
-            .unwrap_or_else(|error| panic!("no browser session: {error}\n{}", driver.log()));
-        Self { client, driver, address, _port: port, _folder: folder }
+        let client = session(&driver, address, setup, folder.path()).await;
+        Self { client, driver, address, setup, _port: port, folder }
+    }
+
+    /// Closes the browser with all its windows and opens it again on the same profile.
+    pub async fn reopen(&mut self) {
+        self.client.clone().close().await.expect("the end of the session");
+        self.client = session(&self.driver, self.address, self.setup, self.folder.path()).await;
+    }
+
+    /// What pages and the browser have written to the console since this was asked last.
+    pub async fn console(&self) -> Vec<Value> {
+        let session = self.client.session_id().await.expect("a session").expect("its id");
+        let url = format!("http://{}/session/{session}/se/log", self.address);
+        let answer =
+            http::client().post(url).json(&json!({ "type": "browser" })).send().await.expect("an answer");
+        let document: Value = answer.json().await.expect("a document");
+        document["value"].as_array().unwrap_or_else(|| panic!("no console: {document}")).clone()
     }
 
     /// Keeps what the page looks like now as `target/screenshots/NAME.png`.
@@ -104,9 +141,27 @@ impl Drop for Browser {
     }
 }
 
-fn options(chromium: &Path, folder: &Path, screen: Screen, javascript: JavaScript) -> serde_json::Value {
+async fn session(driver: &Process, address: SocketAddr, setup: Setup, folder: &Path) -> Client {
+    let capabilities = json!({
+        "browserName": "chrome",
+        "acceptInsecureCerts": true,
+        "goog:chromeOptions": options(setup, folder),
+        "goog:loggingPrefs": { "browser": "ALL" },
+    });
+    let capabilities = capabilities.as_object().expect("an object").clone();
+    ClientBuilder::new(HttpConnector::new())
+        .capabilities(capabilities)
+        .connect(&format!("http://{address}"))
+        .await
+        .unwrap_or_else(|error| panic!("no browser session: {error}\n{}", driver.log()))
+}
+
+fn options(setup: Setup, folder: &Path) -> Value {
+    /// What Chromium calls a permission that is never given.
+    const BLOCK: u8 = 2;
+    let chromium = find("Chromium", &["chromium", "chromium-browser", "google-chrome"]);
     let profile = format!("--user-data-dir={}", folder.join("profile").display());
-    let size = match screen {
+    let size = match setup.screen {
         Screen::Desktop => "--window-size=1280,900",
         Screen::Phone => "--window-size=390,844",
     };
@@ -127,11 +182,15 @@ fn options(chromium: &Path, folder: &Path, screen: Screen, javascript: JavaScrip
             profile,
             size,
         ],
+        "prefs": { "intl.accept_languages": setup.language },
     });
-    if javascript == JavaScript::Off {
-        options["prefs"] = json!({ "profile.managed_default_content_settings.javascript": 2 });
+    if setup.javascript == JavaScript::Off {
+        options["prefs"]["profile.managed_default_content_settings.javascript"] = json!(BLOCK);
     }
-    if screen == Screen::Phone {
+    if setup.cookies == Cookies::Blocked {
+        options["prefs"]["profile.managed_default_content_settings.cookies"] = json!(BLOCK);
+    }
+    if setup.screen == Screen::Phone {
         options["mobileEmulation"] = json!({
             "deviceMetrics": { "width": 390, "height": 844, "pixelRatio": 3.0, "touch": true },
         });

@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test: what fails is printed")]
 
 use fantoccini::Locator;
-use ropeline_tests::browser::{Browser, JavaScript, Screen};
+use ropeline_tests::browser::{Browser, JavaScript, Screen, Setup};
 
 const PAGE: &str = "data:text/html,<title>t</title><p id=p>as served</p>\
     <script>document.getElementById('p').textContent='changed by script'</script>";
 
 async fn text_of_page(screen: Screen, javascript: JavaScript) -> String {
-    let browser = Browser::open(screen, javascript).await;
+    let browser = Browser::open(Setup { screen, javascript, ..Setup::default() }).await;
     browser.client.goto(PAGE).await.unwrap();
     browser.client.find(Locator::Id("p")).await.unwrap().text().await.unwrap()
 }
