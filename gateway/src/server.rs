@@ -30,7 +30,7 @@ use crate::operator::Operator;
 use crate::page;
 use crate::phases::Phases;
 use crate::sales::{PolicyRules, Sales, ticker::Ticker};
-use crate::shutdown::{Signals, Stopping};
+use crate::shutdown::{Order, Shutdown, Stopping};
 use crate::upstream::Upstream;
 use crate::verified::Verified;
 use housekeeping::Housekeeping;
@@ -39,11 +39,12 @@ use operator::{OperatorService, Watch};
 /// How long load balancers have to notice that the process is about to stop.
 const NOTICE_SHARE: u32 = 4;
 
-/// Runs the gateway until it is told to stop.
+/// Runs the gateway until `order` says to stop. It has threads of its own; this one waits, and must not be one of an
+/// async runtime.
 ///
 /// # Errors
 /// When it cannot start: the store cannot be opened, the shop has no address, a listener cannot be had.
-pub fn run(config: &Config) -> anyhow::Result<()> {
+pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let Parts { gateway, carrier, stopping, operator } = runtime.block_on(assemble(config))?;
     drop(runtime);
@@ -84,7 +85,7 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
 
     tracing::info!(shop = ?config.listen.shop, operator = %config.listen.operator, "ropeline is ready");
     let notice = config.limits.shutdown_grace / NOTICE_SHARE;
-    server.run(RunArgs { shutdown_signal: Box::new(Signals::new(stopping, notice)) });
+    server.run(RunArgs { shutdown_signal: Box::new(Shutdown::new(order, stopping, notice)) });
     Ok(())
 }
 
