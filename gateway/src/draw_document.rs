@@ -233,7 +233,7 @@ fn digest(bytes: &[u8]) -> String {
     hex(&<[u8; 32]>::from(Sha256::digest(bytes)))
 }
 
-fn unhex(text: &str) -> Option<[u8; 32]> {
+pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
     }

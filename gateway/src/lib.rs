@@ -9,6 +9,8 @@ pub mod cli;
 pub mod client_address;
 pub mod config;
 pub mod cookies;
+#[cfg(feature = "demo")]
+pub mod demo;
 pub mod downstream;
 pub mod draw_document;
 pub mod feedback;

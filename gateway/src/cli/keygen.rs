@@ -76,6 +76,12 @@ impl Kind {
 }
 
 impl Keygen {
+    /// One of each kind, in the folder `dir`.
+    #[cfg(feature = "demo")]
+    pub(super) fn all(dir: PathBuf) -> Self {
+        Self { kinds: Vec::new(), dir, name: None }
+    }
+
     pub(super) fn run(self, out: &mut dyn Write) -> Done {
         let kinds = if self.kinds.is_empty() { Kind::ALL.to_vec() } else { self.kinds };
         if self.name.is_some() && kinds.len() != 1 {

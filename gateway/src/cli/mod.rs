@@ -1,6 +1,8 @@
 //! The command line. Results go to standard output, what stands in the way to standard error.
 
 mod check;
+#[cfg(feature = "demo")]
+mod demo;
 mod draw;
 mod fetch;
 mod keygen;
@@ -43,6 +45,9 @@ enum Command {
     Draw(draw::Draw),
     /// Runs sales through a gateway's operator listener.
     Sale(sale::Sale),
+    /// Lives through a sale on this machine: gateway, reservation service and a crowd in one process.
+    #[cfg(feature = "demo")]
+    Demo(demo::Demo),
 }
 
 /// Which configuration.
@@ -109,6 +114,8 @@ fn carry_out(command: Command, out: &mut dyn Write) -> Done {
         Command::Token(token) => token.run(out),
         Command::Draw(draw) => draw.run(out),
         Command::Sale(sale) => sale.run(out),
+        #[cfg(feature = "demo")]
+        Command::Demo(demo) => demo.run(out),
     }
 }
 
