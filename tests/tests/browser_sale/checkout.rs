@@ -40,9 +40,18 @@ async fn a_form_sent_without_a_pass_leads_back_to_its_page() {
     stage.command("revoke", json!({})).await;
     // Who is sent back seconds after the way in has to press a button; this visit has lasted longer.
     stage.ask("sessionStorage.clear()").await;
+    // The page that is left has the same address and heading as the one that is come back to.
+    stage.ask("document.documentElement.dataset.left = 'yes'").await;
     stage.pay("4242 4242 4242 4242").await;
     // The visit goes on with a new pass, and nothing was paid behind the shopper's back.
-    stage.until_page("/checkout/", "Checkout").await;
+    let page = "return [location.pathname, document.querySelector('h1')?.innerText, document.documentElement.dataset.left ?? '']";
+    stage
+        .until("the checkout is shown anew", || async {
+            let seen = stage.ask(page).await?;
+            let back = seen[0].as_str()?.starts_with("/checkout/") && seen[1] == "Checkout" && seen[2] == "";
+            back.then_some(())
+        })
+        .await;
     assert_eq!(stage.address().await, checkout);
     stage.pay("4242 4242 4242 4242").await;
     stage.until_page("/purchases/", "It is yours").await;
