@@ -33,7 +33,7 @@ pub use plan::{Plan, PlanError};
 
 use crate::operator::sales::SaleDocument;
 use operator::Seen;
-use plan::PRODUCT_PAGE;
+use plan::{PRODUCT_PAGE, SALE};
 use stage::Stage;
 use tally::Tally;
 use web::Web;
@@ -132,11 +132,8 @@ impl Show {
         stage.operator.create(&plan.definition(now)?).await?;
         writeln!(out, "\n  The shop:  {}{PRODUCT_PAGE}", stage.url)?;
         if !plan.once {
-            writeln!(
-                out,
-                "  Run it:    ropeline sale show sneaker -c {}",
-                folder.join("ropeline.toml").display()
-            )?;
+            let (program, config) = (std::env::current_exe()?, folder.join("ropeline.toml"));
+            writeln!(out, "  Run it:    {} sale show {SALE} -c {}", program.display(), config.display())?;
         }
         let opens = plan.joining + plan.drawing;
         writeln!(
