@@ -189,7 +189,7 @@ impl Show {
                         if let Verdict::Failed(faults) = verdict {
                             writeln!(out, "  seen on the way: {}", faults.join("; "))?;
                         }
-                        writeln!(out, "\nThe crowd is through. The shop stays open until Ctrl-C.\n")?;
+                        writeln!(out, "The crowd is through. The shop stays open until Ctrl-C.\n")?;
                         summed = true;
                     }
                 }

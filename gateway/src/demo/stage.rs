@@ -60,22 +60,24 @@ impl Stage {
         let (stop, stopped) = watch::channel(false);
         let books = origin.handle();
         let mut told = stopped.clone();
-        let origin = tokio::spawn(origin.serve(async move {
-            // A sender that is gone says the same.
-            let _ = told.wait_for(|told| *told).await;
-        }));
         let mut gateway = start(config, stopped)?;
         let standing = async {
             reached(shop).await;
             operator.ready().await;
-            origin_ready(upstream).await
+            // Last, since it gets its keys from the gateway.
+            let origin = tokio::spawn(origin.serve(async move {
+                // A sender that is gone says the same.
+                let _ = told.wait_for(|told| *told).await;
+            }));
+            origin_ready(upstream).await?;
+            anyhow::Ok(origin)
         };
-        tokio::select! {
+        let origin = tokio::select! {
             ended = &mut gateway => bail!(why(ended)),
             standing = timeout(PATIENCE, standing) => {
-                standing.map_err(|_| anyhow!("the shop does not answer after {PATIENCE:?}"))??;
+                standing.map_err(|_| anyhow!("the shop does not answer after {PATIENCE:?}"))??
             }
-        }
+        };
         Ok(Self { url, operator, books, gateway, origin, stop })
     }
 
