@@ -17,7 +17,7 @@ use ropeline_decision::PathPattern;
 use ropeline_store::{Clock, EmbeddedStore, QueueStore, StoreError, SystemClock};
 
 use crate::client_address::TrustedProxies;
-use crate::config::Config;
+use crate::config::{Config, HostHeader};
 use crate::cookies::CookieStyle;
 use crate::downstream::Bounded;
 use crate::feedback;
@@ -110,6 +110,7 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
         api_prefix: config.queue.api_prefix.clone(),
         api_pattern: PathPattern::parse(&config.queue.api_prefix)?,
         secure_cookies: config.listen.secure_cookies(),
+        one_host: matches!(config.upstream.host_header, HostHeader::Fixed(_)),
     };
     let sales = Arc::new(Sales::load(Arc::clone(&store), Arc::clone(&room), rules).await?);
     let upstream = Upstream::resolve(&config.upstream.address.to_string())
