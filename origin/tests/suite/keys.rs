@@ -6,17 +6,42 @@ use reqwest::Method;
 
 use crate::common::{Gate, Shop, said};
 
+/// What a gateway answers, and how often it was asked.
+#[derive(Default)]
+struct Published {
+    answer: Option<String>,
+    asked: u64,
+}
+
 /// A gateway's `/.well-known/jwks.json`, whose answer can be changed; `None` answers 500.
-async fn publish(keys: Arc<Mutex<Option<String>>>) -> String {
+async fn publish(keys: Arc<Mutex<Published>>) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/.well-known/jwks.json", listener.local_addr().unwrap());
     let answer = move || {
-        let keys = keys.lock().unwrap().clone();
-        async move { keys.ok_or(http::StatusCode::INTERNAL_SERVER_ERROR) }
+        let mut keys = keys.lock().unwrap();
+        keys.asked += 1;
+        let answer = keys.answer.clone();
+        async move { answer.ok_or(http::StatusCode::INTERNAL_SERVER_ERROR) }
     };
     let app = axum::Router::new().route("/.well-known/jwks.json", axum::routing::get(answer));
     tokio::spawn(async move { axum::serve(listener, app).await });
     url
+}
+
+/// Changes the answer and waits until the shop has taken note of it: it asks again only after that.
+async fn answer_with(keys: &Mutex<Published>, answer: Option<String>) {
+    let before = {
+        let mut keys = keys.lock().unwrap();
+        keys.answer = answer;
+        keys.asked
+    };
+    for _ in 0..400 {
+        if keys.lock().unwrap().asked >= before + 2 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("the shop asks for its keys no more");
 }
 
 async fn code_of(shop: &Shop, gate: &Gate) -> (u16, String) {
@@ -39,7 +64,7 @@ async fn until(shop: &Shop, gate: &Gate, status: u16) {
 #[tokio::test]
 async fn keys_may_come_late_are_rotated_and_outlive_a_bad_answer() {
     let (old, new) = (Gate::new(1), Gate::new(2));
-    let published = Arc::new(Mutex::new(None));
+    let published = Arc::<Mutex<Published>>::default();
     let url = publish(published.clone()).await;
     let shop = Shop::open_with(1, |raw| {
         raw.admission.jwks_file = None;
@@ -49,15 +74,14 @@ async fn keys_may_come_late_are_rotated_and_outlive_a_bad_answer() {
     .await;
     assert_eq!(code_of(&shop, &old).await, (503, "keys_unavailable".into()));
     assert_eq!(said(shop.request(Method::GET, "/healthz")).await.status, 503);
-    *published.lock().unwrap() = Some(old.jwks());
+    published.lock().unwrap().answer = Some(old.jwks());
     until(&shop, &old, 200).await;
     assert_eq!(code_of(&shop, &new).await, (401, "key_unknown".into()));
     for broken in [None, Some("no key set".to_owned()), Some("x".repeat(100_000))] {
-        *published.lock().unwrap() = broken;
-        tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+        answer_with(&published, broken).await;
         assert_eq!(code_of(&shop, &old).await.0, 200, "the keys so far stay in force");
     }
-    *published.lock().unwrap() = Some(new.jwks());
+    published.lock().unwrap().answer = Some(new.jwks());
     until(&shop, &new, 200).await;
     assert_eq!(code_of(&shop, &old).await, (401, "key_unknown".into()), "withdrawn keys are");
 }
