@@ -7,7 +7,7 @@ SHELL := bash
 ENV := . scripts/env.sh;
 CARGO := $(ENV) cargo
 # The crates that also run at a CDN's edge.
-WASM_CRATES := -p ropeline-token -p ropeline-decision -p ropeline-queue
+WASM_CRATES := -p ropeline-token -p ropeline-decision -p ropeline-edge -p ropeline-queue
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -30,7 +30,7 @@ test: ## everything: formatting, lints, dependencies, edge builds, unit to brows
 lint: ## formatting, clippy, licences, bans, sources and (where it can be reached) the advisory database
 	@scripts/setup.sh lint
 	$(CARGO) fmt --all --check
-	$(CARGO) fmt --check --manifest-path edge-wasm/core/Cargo.toml
+	$(CARGO) fmt --check --manifest-path edge-wasm/Cargo.toml --all
 	$(CARGO) fmt --check --manifest-path tests/fuzz/Cargo.toml
 	$(CARGO) clippy --locked --workspace --all-features --all-targets -- -D warnings
 	scripts/deny.sh
@@ -38,7 +38,7 @@ lint: ## formatting, clippy, licences, bans, sources and (where it can be reache
 fmt: ## formats the code
 	@scripts/setup.sh build
 	$(CARGO) fmt --all
-	$(CARGO) fmt --manifest-path edge-wasm/core/Cargo.toml
+	$(CARGO) fmt --manifest-path edge-wasm/Cargo.toml --all
 	$(CARGO) fmt --manifest-path tests/fuzz/Cargo.toml
 
 bins: ## the binaries that the whole-system tests start, as those tests want them

@@ -7,6 +7,9 @@ use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 
+/// What every answer gets as it is sent.
+const ALWAYS: [HeaderName; 2] = [header::CACHE_CONTROL, header::X_CONTENT_TYPE_OPTIONS];
+
 /// How long a request body that nobody will read is drained before the connection is closed.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -133,5 +136,20 @@ impl Answer {
             session.write_response_body(Some(self.body), true).await?;
         }
         Ok(())
+    }
+}
+
+impl From<ropeline_edge::Answer> for Answer {
+    /// What an edge would answer, answered here. Such an answer is nobody's to keep.
+    fn from(answer: ropeline_edge::Answer) -> Self {
+        let headers = answer.headers.into_iter().filter_map(|(name, value)| {
+            Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
+        });
+        Self {
+            status: StatusCode::from_u16(answer.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE),
+            headers: headers.filter(|(name, _)| !ALWAYS.contains(name)).collect(),
+            caching: Caching::Never,
+            body: answer.body.into(),
+        }
     }
 }

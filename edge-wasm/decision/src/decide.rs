@@ -127,19 +127,27 @@ impl Wait<'_> {
 
 /// Why a request is refused outright.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+#[error("{}", self.text())]
 pub enum Rejection {
     /// No host, or none that could be one.
-    #[error("the host is not valid")]
     HostInvalid,
     /// The target is not a path of visible ASCII.
-    #[error("the target is not valid")]
     TargetInvalid,
     /// Servers disagree about what the path names.
-    #[error("the path can be read in more than one way")]
     PathAmbiguous,
 }
 
 impl Rejection {
+    /// What is wrong, in words.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::HostInvalid => "the host is not valid",
+            Self::TargetInvalid => "the target is not valid",
+            Self::PathAmbiguous => "the path can be read in more than one way",
+        }
+    }
+
     /// The stable name of this rejection.
     #[must_use]
     pub const fn code(self) -> &'static str {
@@ -156,6 +164,9 @@ impl Rejection {
         400
     }
 }
+
+/// Where edges and shops fetch the key set (RFC 8615). The gateway answers there, whatever a sale protects.
+pub const JWKS_PATH: &str = "/.well-known/jwks.json";
 
 /// Decides on a request at `now` (Unix seconds).
 pub fn decide<'a, K: Authenticate>(
@@ -174,7 +185,7 @@ pub fn decide<'a, K: Authenticate>(
         Err(PathError::Invalid) => return Verdict::Reject(Rejection::TargetInvalid),
         Err(PathError::Ambiguous) => return Verdict::Reject(Rejection::PathAmbiguous),
     };
-    if policy.api_prefix.covers(&path, false) {
+    if policy.api_prefix.covers(&path, false) || path.canonical == JWKS_PATH {
         return Verdict::Api(path.canonical);
     }
 

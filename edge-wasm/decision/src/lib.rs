@@ -21,7 +21,9 @@ pub mod negotiate;
 pub mod path;
 mod policy;
 
-pub use decide::{Admission, Authenticate, Forward, Rejection, Request, Verdict, Wait, decide, presented};
+pub use decide::{
+    Admission, Authenticate, Forward, JWKS_PATH, Rejection, Request, Verdict, Wait, decide, presented,
+};
 pub use navigation::is_navigation;
 pub use policy::{
     Bypass, Gate, HostName, OtherStatus, PageStatus, PathPattern, Policy, PolicyError, Route, SaleName,

@@ -14,7 +14,7 @@ use thiserror::Error;
 mod tests;
 mod writer;
 
-pub use writer::Writer;
+pub use writer::{Writer, decimal};
 
 /// How deep arrays and objects may nest.
 pub const MAX_DEPTH: usize = 16;

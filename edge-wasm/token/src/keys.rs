@@ -210,7 +210,14 @@ impl KeySet {
     /// # Errors
     /// The text is not a set of sound public Ed25519 keys with different names.
     pub fn from_jwks(jwks: &[u8]) -> Result<Self, KeySetError> {
-        let set = json::parse(jwks)?;
+        Self::from_value(&json::parse(jwks)?)
+    }
+
+    /// Reads a JWK Set that is part of another document.
+    ///
+    /// # Errors
+    /// As [`Self::from_jwks`].
+    pub fn from_value(set: &Value<'_>) -> Result<Self, KeySetError> {
         let keys = set
             .as_object()
             .and_then(|set| set.get("keys"))
@@ -233,15 +240,20 @@ impl KeySet {
     #[must_use]
     pub fn to_jwks(&self) -> String {
         let mut writer = Writer::new();
+        self.write(&mut writer);
+        writer.finish()
+    }
+
+    /// Writes the set as part of another document.
+    pub fn write(&self, writer: &mut Writer) {
         writer.begin_object();
         writer.name("keys");
         writer.begin_array();
         for key in &self.keys {
-            key.write(&mut writer);
+            key.write(writer);
         }
         writer.end_array();
         writer.end_object();
-        writer.finish()
     }
 
     /// The keys, in the order given.

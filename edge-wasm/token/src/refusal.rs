@@ -24,6 +24,9 @@ pub enum Refusal {
     /// `typ` names another kind of token.
     #[error("the token is of another kind")]
     TypeRefused,
+    /// The keys at hand should have been renewed by now: none of them is relied on.
+    #[error("the keys to check the token with are out of date")]
+    KeysOutdated,
     /// No key of the set has this `kid`.
     #[error("the token's key is not known")]
     KeyUnknown,
@@ -62,6 +65,7 @@ impl Refusal {
             Self::HeaderInvalid => "header_invalid",
             Self::AlgorithmRefused => "algorithm_refused",
             Self::TypeRefused => "type_refused",
+            Self::KeysOutdated => "keys_outdated",
             Self::KeyUnknown => "key_unknown",
             Self::SignatureInvalid => "signature_invalid",
             Self::ClaimsInvalid => "claims_invalid",

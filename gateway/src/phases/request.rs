@@ -134,9 +134,6 @@ fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Context) -> Nex
     let (Some(host), Ok(target)) = (host(head), std::str::from_utf8(head.raw_path())) else {
         return reject(context, Rejection::HostInvalid);
     };
-    if target == JWKS_PATH {
-        return Next::Api(JWKS_PATH.to_owned());
-    }
     let fields = fields(head);
     let request = Request { method: head.method.as_str(), host, target, headers: &fields };
     let policy = gateway.sales.policy();
@@ -183,20 +180,13 @@ fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Context) -> Nex
     }
 }
 
-/// Where edges and shops fetch the key set (RFC 8615).
-pub const JWKS_PATH: &str = "/.well-known/jwks.json";
-
 fn room(wait: &Wait<'_>, refusal: Refusal) -> Next {
     Next::Room { sale: wait.sale.sale.as_str().to_owned(), page: wait.page, status: wait.status(), refusal }
 }
 
 fn reject(context: &mut Context, rejection: Rejection) -> Next {
     context.verdict = "reject";
-    let status = StatusCode::from_u16(rejection.status()).unwrap_or(StatusCode::BAD_REQUEST);
-    Next::Answer(
-        Problem::new(status, rejection.code(), "The request is not acceptable", format!("{rejection}."))
-            .answer(),
-    )
+    Next::Answer(ropeline_edge::not_acceptable(rejection).into())
 }
 
 /// The one host a request names. Two that differ are refused: gate and shop might each believe another one.

@@ -16,14 +16,14 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
-use ropeline_decision::{cookie, header as ours, presented};
+use ropeline_decision::{JWKS_PATH, cookie, header as ours, presented};
 use ropeline_store::StoreError;
 use ropeline_token::{Expect, Refusal, TicketClaims};
 
 use crate::answer::Answer;
 use crate::gateway::Gateway;
 use crate::identity::{Field, Unidentified, Visitor};
-use crate::phases::request::{JWKS_PATH, fields};
+use crate::phases::request::fields;
 use crate::problem::Problem;
 use crate::sales::LiveSale;
 

@@ -13,7 +13,6 @@ use crate::answer::{Answer, Caching};
 use crate::gateway::Gateway;
 use crate::identity::Field;
 use crate::page::{self, Language, Reader};
-use crate::problem::Problem;
 use crate::sales::LiveSale;
 
 /// A second: what it says, sold out above all, must reach everybody at once.
@@ -101,16 +100,6 @@ pub fn must_wait(gateway: &Gateway, sale: &str, status: u16, refusal: Refusal) -
         Ok(sale) => sale,
         Err(problem) => return problem.answer(),
     };
-    let room = format!("{}/sales/{}/room", gateway.queue.api_prefix, sale.id);
-    let code = if refusal == Refusal::Missing { "admission_missing" } else { refusal.code() };
-    Problem::new(
-        StatusCode::from_u16(status).unwrap_or(StatusCode::UNAUTHORIZED),
-        code,
-        "This part of the shop needs an admission",
-        "Join the queue, claim when called, and send the admission token.",
-    )
-    .sale(sale.id.as_str())
-    .room(room)
-    .retry_after(standing::outside_poll_ms(gateway, &sale).div_ceil(1_000).max(1))
-    .answer()
+    let seconds = standing::outside_poll_ms(gateway, &sale).div_ceil(1_000).max(1);
+    ropeline_edge::must_wait(sale.id.as_str(), status, refusal, &gateway.queue.api_prefix, seconds).into()
 }

@@ -18,9 +18,16 @@ impl Policy {
     /// # Errors
     /// The first thing that is not right.
     pub fn from_json(text: &[u8]) -> Result<Self, PolicyError> {
-        let policy = json::parse(text)?;
+        Self::from_value(&json::parse(text)?)
+    }
+
+    /// Reads a policy that is part of another document.
+    ///
+    /// # Errors
+    /// As [`Self::from_json`].
+    pub fn from_value(policy: &Value<'_>) -> Result<Self, PolicyError> {
         let policy = Members::new(
-            &policy,
+            policy,
             "policy",
             &["issuer", "leeway_seconds", "api_prefix", "secure_cookies", "sales"],
         )?;
@@ -50,6 +57,12 @@ impl Policy {
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut writer = Writer::new();
+        self.write(&mut writer);
+        writer.finish()
+    }
+
+    /// Writes the policy as part of another document.
+    pub fn write(&self, writer: &mut Writer) {
         writer.begin_object();
         writer.name("issuer");
         writer.text(&self.issuer);
@@ -62,11 +75,10 @@ impl Policy {
         writer.name("sales");
         writer.begin_array();
         for sale in &self.sales {
-            write_sale(&mut writer, sale);
+            write_sale(writer, sale);
         }
         writer.end_array();
         writer.end_object();
-        writer.finish()
     }
 }
 

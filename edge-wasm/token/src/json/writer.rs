@@ -1,5 +1,4 @@
 use alloc::string::String;
-use core::fmt::Write as _;
 
 /// Writes JSON without space, members in the order given. The caller pairs begins with ends.
 #[derive(Debug, Default)]
@@ -75,7 +74,10 @@ impl Writer {
                 '"' => self.out.push_str("\\\""),
                 '\\' => self.out.push_str("\\\\"),
                 '\0'..='\u{1f}' => {
-                    let _ = write!(self.out, "\\u{:04x}", u32::from(character));
+                    self.out.push_str("\\u00");
+                    for digit in [u32::from(character) >> 4, u32::from(character) & 0xF] {
+                        self.out.extend(char::from_digit(digit, 16));
+                    }
                 }
                 other => self.out.push(other),
             }
@@ -86,8 +88,7 @@ impl Writer {
     /// An integer.
     pub fn integer(&mut self, value: u64) {
         self.comma();
-        // Writing to a String cannot fail.
-        let _ = write!(self.out, "{value}");
+        self.out.push_str(&decimal(value));
     }
 
     /// A truth value.
@@ -101,4 +102,19 @@ impl Writer {
         self.comma();
         self.out.push_str("null");
     }
+}
+
+/// An integer in digits. The formatter would be a twentieth of an edge's module.
+#[must_use]
+pub fn decimal(value: u64) -> String {
+    let mut divisor = 1;
+    while value / divisor >= 10 {
+        divisor *= 10;
+    }
+    let mut digits = String::new();
+    while divisor > 0 {
+        digits.extend(u32::try_from(value / divisor % 10).ok().and_then(|digit| char::from_digit(digit, 10)));
+        divisor /= 10;
+    }
+    digits
 }
