@@ -10,67 +10,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
+. scripts/packages.sh
 
 # Used when the tool is absent; whatever version is already installed is taken as it is.
 NEXTEST_VERSION=0.9.143
 DENY_VERSION=0.20.2
 FUZZ_VERSION=0.13.2
 
-say() { printf 'setup: %s\n' "$*" >&2; }
-fail() { say "$*" && exit 1; }
-have() { command -v "$1" >/dev/null 2>&1; }
-
 # === System packages ===
-
-packages=()
-reasons=()
-want() { packages+=("$1") && reasons+=("$2"); }
-
-as_root() {
-  if [ "$(id -u)" = 0 ]; then
-    env "$@"
-  elif have sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
-    sudo env "$@"
-  else
-    say "not root, and sudo is not to be had; run as root: $*"
-    return 1
-  fi
-}
-
-# apt's own words are shown only when it fails.
-apt() {
-  local log
-  log="$(mktemp)"
-  if ! as_root DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null >"$log" 2>&1; then
-    cat "$log" >&2
-    rm -f "$log"
-    return 1
-  fi
-  rm -f "$log"
-}
-
-install_packages() {
-  [ ${#packages[@]} -gt 0 ] || return 0
-  local i
-  for i in "${!packages[@]}"; do say "${packages[$i]} is missing (${reasons[$i]})"; done
-  have apt-get || fail "this is no Debian or Ubuntu: please install these by hand: ${packages[*]}"
-  say "installing with apt-get: ${packages[*]}"
-  apt update || say "some package lists could not be refreshed; going on with those there are"
-  # Ubuntu has Chromium as a snap only, and its driver under another name.
-  local chosen=() package
-  for package in "${packages[@]}"; do
-    if [[ "$(apt-cache policy "$package")" != *"Candidate: "[0-9]* ]]; then
-      case "$package" in
-      chromium) package=chromium-browser ;;
-      chromium-driver) package=chromium-chromedriver ;;
-      esac
-    fi
-    chosen+=("$package")
-  done
-  apt install --yes --no-install-recommends "${chosen[@]}"
-  packages=()
-  reasons=()
-}
 
 for_build() {
   have cc || want gcc "dependencies with C sources"
@@ -156,6 +103,7 @@ test)
   rust_toolchain
   cargo_tool cargo-nextest "$NEXTEST_VERSION"
   cargo_tool cargo-deny "$DENY_VERSION"
+  scripts/edge-hosts.sh
   ;;
 lint)
   for_build
@@ -168,6 +116,7 @@ bench)
   for_bench
   install_packages
   rust_toolchain
+  scripts/edge-hosts.sh
   ;;
 fuzz)
   for_build

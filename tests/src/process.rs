@@ -44,16 +44,21 @@ impl Process {
         folder: &Path,
         environment: &[(&str, &str)],
     ) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments).envs(environment.iter().copied());
+        Self::spawn(name, command, folder)
+    }
+
+    /// The same for a command that is set up already.
+    pub fn spawn(name: &str, mut command: Command, folder: &Path) -> Self {
         let log = folder.join(format!("{name}.log"));
         let out = File::options().create(true).append(true).open(&log).expect("a log file");
-        let child = Command::new(program)
-            .args(arguments)
-            .envs(environment.iter().copied())
+        let child = command
             .stdin(Stdio::null())
             .stdout(out.try_clone().expect("a second handle on the log"))
             .stderr(out)
             .spawn()
-            .unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
+            .unwrap_or_else(|error| panic!("{} does not start: {error}", command.get_program().display()));
         Self { name: name.to_owned(), child, log }
     }
 
