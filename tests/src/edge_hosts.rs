@@ -14,6 +14,21 @@ use tempfile::TempDir;
 use crate::ports::Port;
 use crate::process::Process;
 
+/// The hosts, by the names that [`binary`] takes.
+pub const HOSTS: [&str; 11] = [
+    "deno",
+    "edge-runtime",
+    "envoy",
+    "haproxy",
+    "nginx",
+    "node",
+    "traefik",
+    "varnish",
+    "viceroy",
+    "wasmtime",
+    "workerd",
+];
+
 /// The list of hosts that the conformance run may go without.
 const UNAVAILABLE: &str = include_str!("../conformance/unavailable.txt");
 
@@ -51,15 +66,19 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// The program that starts `host`: `deno`, `edge-runtime`, `envoy`, `haproxy`, `nginx`, `node`, `traefik`, `varnish`,
-/// `viceroy`, `wasmtime` or `workerd`.
+/// The program that starts `host`, one of [`HOSTS`]. For `edge-runtime`, which is a library, that is Node with the
+/// library's packages to `require`; `jose` is the same for that package.
 ///
 /// # Errors
 /// [`Missing`] when it is not installed.
 pub fn binary(host: &str) -> Result<PathBuf, Missing> {
     let path = folder().join("bin").join(host);
     // Follows the link, so that one to a package that has been removed counts as missing.
-    if path.exists() { Ok(path) } else { Err(Missing { host: host.to_owned(), listed: listed(UNAVAILABLE, host) }) }
+    if path.exists() {
+        Ok(path)
+    } else {
+        Err(Missing { host: host.to_owned(), listed: listed(UNAVAILABLE, host) })
+    }
 }
 
 /// Why `host` cannot be had, where the list says so.
