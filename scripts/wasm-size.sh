@@ -18,3 +18,5 @@ guest() {
 }
 
 guest ropeline-edge-abi wasm32-unknown-unknown abi 34000
+guest ropeline-edge-proxy-wasm wasm32-wasip1 abi 70000
+guest ropeline-edge-http-wasm wasm32-wasip1 abi 60000
