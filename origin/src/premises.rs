@@ -43,6 +43,18 @@ pub enum PremisesError {
         /// The books of the payments.
         payments: PathBuf,
     },
+    /// There are purchases, so there were payments.
+    #[error(
+        "{} is missing or empty, but {} has purchases: what was paid for them cannot be told any more, and none could be \
+         captured, voided or refunded; restore both from one backup, or remove the database too if this is to be a new shop",
+        .payments.display(), .database.display()
+    )]
+    PaymentsMissing {
+        /// As configured.
+        database: PathBuf,
+        /// The books of the payments.
+        payments: PathBuf,
+    },
 }
 
 /// The sole right to the books, for as long as this lives. The operating system gives it back when the process ends, however
@@ -50,6 +62,7 @@ pub enum PremisesError {
 #[derive(Debug)]
 pub(crate) struct Premises {
     _lock: File,
+    has_payments: bool,
 }
 
 // === impl Premises ===
@@ -81,8 +94,26 @@ impl Premises {
             (None, Some(1..)) => {
                 Err(PremisesError::Missing { database: database.to_owned(), payments: payments.to_owned() })
             }
-            _ => Ok(Self { _lock: lock }),
+            _ => Ok(Self { _lock: lock, has_payments: matches!(payments_size, Some(1..)) }),
         }
+    }
+
+    /// Looks whether the books of the payments may be opened, once it is known whether there are purchases. A shop that
+    /// never sold anything may have been stopped before it made them.
+    ///
+    /// # Errors
+    /// When there were payments and they are lost.
+    pub(crate) fn check_payments(
+        &self,
+        database: &Path,
+        payments: &Path,
+        has_purchases: bool,
+    ) -> Result<(), PremisesError> {
+        if has_purchases && !self.has_payments {
+            let (database, payments) = (database.to_owned(), payments.to_owned());
+            return Err(PremisesError::PaymentsMissing { database, payments });
+        }
+        Ok(())
     }
 }
 

@@ -41,6 +41,9 @@ pub enum StartError {
     /// The books cannot be opened.
     #[error("database: {0}")]
     Books(#[from] store::OpenError),
+    /// The books cannot be read.
+    #[error("database: {0}")]
+    Unreadable(#[from] StoreError),
     /// The test provider's books cannot be opened.
     #[error("database: {0}")]
     TestProvider(#[from] test_provider::OpenError),
@@ -101,6 +104,7 @@ impl Origin {
         let payments_database = payments_path(&config.database);
         let premises = Premises::take(&config.database, &payments_database)?;
         let store = Store::open(&config.database, &config.products, config.hold).await?;
+        premises.check_payments(&config.database, &payments_database, store.has_purchases().await?)?;
         let provider =
             TestProvider::open(&payments_database, config.webhook_secret.clone(), config.test_delay).await?;
         let failed = |error| StartError::Listen { address: config.listen, error };

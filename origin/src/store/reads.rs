@@ -164,6 +164,17 @@ impl Store {
         read.await.map_err(|error: sqlx::Error| unreadable(&error))
     }
 
+    /// Whether anybody ever began to pay.
+    ///
+    /// # Errors
+    /// When the books cannot be read.
+    pub(crate) async fn has_purchases(&self) -> Result<bool, StoreError> {
+        sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM purchases)")
+            .fetch_one(&self.reads)
+            .await
+            .map_err(|error| unreadable(&error))
+    }
+
     /// Names of the purchases about which the payment service is to be asked, the longest untouched first, but none
     /// that changed in the last `idle_ms` milliseconds.
     ///

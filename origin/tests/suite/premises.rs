@@ -1,5 +1,7 @@
 //! The books are opened by one service at a time, and never in place of lost ones.
 
+use std::path::PathBuf;
+
 use ropeline_origin::Origin;
 
 use crate::common::Shop;
@@ -8,6 +10,11 @@ impl Shop {
     /// Why a further service on these books does not start.
     async fn refusal(&self) -> String {
         Origin::bind(self.raw.clone().check().unwrap()).await.unwrap_err().to_string()
+    }
+
+    /// The books of the payments.
+    fn payments_file(&self) -> PathBuf {
+        self.raw.database.with_file_name("shop.db-payments")
     }
 }
 
@@ -37,4 +44,33 @@ async fn lost_books_are_not_taken_for_new_ones() {
     std::fs::rename(&kept, &shop.raw.database).unwrap();
     shop.reopen().await;
     assert_eq!(shop.stock().await, (0, 0, 1));
+}
+
+#[tokio::test]
+async fn lost_payments_are_not_taken_for_none() {
+    let mut shop = Shop::open(1).await;
+    let held = shop.held("ann").await;
+    assert_eq!(shop.pay("ann", "k", &held, "test_accepted").await.status, 201);
+    shop.close().await;
+    let (payments, kept) = (shop.payments_file(), shop.raw.database.with_extension("kept"));
+    std::fs::rename(&payments, &kept).unwrap();
+    let missing = shop.refusal().await;
+    assert!(missing.contains("shop.db-payments is missing") && missing.contains("restore"), "{missing}");
+    assert!(!payments.exists(), "a refusal makes no books");
+    std::fs::write(&payments, "").unwrap();
+    let empty = shop.refusal().await;
+    assert!(empty.contains("missing or empty"), "{empty}");
+    std::fs::rename(&kept, &payments).unwrap();
+    shop.reopen().await;
+    assert_eq!(shop.stock().await, (0, 0, 1));
+}
+
+#[tokio::test]
+async fn a_shop_that_was_stopped_before_its_first_sale_needs_no_payments() {
+    let mut shop = Shop::open(1).await;
+    shop.held("ann").await;
+    shop.close().await;
+    std::fs::remove_file(shop.payments_file()).unwrap();
+    shop.reopen().await;
+    assert_eq!(shop.stock().await, (0, 1, 0));
 }
