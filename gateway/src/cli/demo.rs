@@ -36,17 +36,40 @@ pub(super) struct Demo {
 impl Demo {
     pub(super) fn run(self, out: &mut dyn Write) -> Done {
         log_to_stderr(DEFAULT_LOG);
-        let folder = tempfile::Builder::new().prefix("ropeline-demo-").tempdir();
-        let folder = folder.context("no temporary folder can be made")?;
-        Keygen::all(folder.path().join("keys")).run(&mut io::sink())?;
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
         let plan =
             if self.once { Plan::once(self.shoppers, seed) } else { Plan::interactive(self.shoppers, seed) };
-        let verdict = demo::run(&plan, self.port, folder.path(), out)?;
-        folder.close().context("the temporary folder cannot be removed")?;
-        match verdict {
-            Verdict::Good => Ok(()),
-            Verdict::Failed(faults) => Err(Failure::Found(format!("failed: {}", faults.join("\n        ")))),
-        }
+        play(&plan, self.port, out)
+    }
+}
+
+/// Plays in a folder of its own, which is gone afterwards however it came out.
+fn play(plan: &Plan, port: Option<u16>, out: &mut dyn Write) -> Done {
+    let folder = tempfile::Builder::new().prefix("ropeline-demo-").tempdir();
+    let folder = folder.context("no temporary folder can be made")?;
+    Keygen::all(folder.path().join("keys")).run(&mut io::sink())?;
+    let verdict = demo::run(plan, port, folder.path(), out)?;
+    folder.close().context("the temporary folder cannot be removed")?;
+    match verdict {
+        Verdict::Good => Ok(()),
+        Verdict::Failed(faults) => Err(Failure::Found(format!("failed: {}", faults.join("\n        ")))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_demo_that_does_not_come_to_its_end_in_time_has_failed() {
+        // Joining alone takes longer.
+        let plan = Plan { deadline: Some(Duration::from_millis(1_500)), ..Plan::once(5, 1) };
+        let mut told = Vec::new();
+        let failure = play(&plan, None, &mut told).unwrap_err().to_string();
+        assert!(failure.starts_with("failed: not at its end after "), "{failure}");
+        let told = String::from_utf8(told).unwrap();
+        assert!(told.contains("5 shoppers for 10 units") && !told.contains("\nok\n"), "{told}");
     }
 }
