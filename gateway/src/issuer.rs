@@ -30,12 +30,6 @@ impl Issuer {
         &self.issuer
     }
 
-    /// The keys it signs with.
-    #[must_use]
-    pub fn keys(&self) -> &Keys {
-        &self.keys
-    }
-
     /// The ticket of a visitor that joined.
     ///
     /// # Errors

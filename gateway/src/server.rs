@@ -112,7 +112,8 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
         secure_cookies: config.listen.secure_cookies(),
         one_host: matches!(config.upstream.host_header, HostHeader::Fixed(_)),
     };
-    let sales = Arc::new(Sales::load(Arc::clone(&store), Arc::clone(&room), rules).await?);
+    let sales = Sales::load(Arc::clone(&store), Arc::clone(&room), rules, Arc::clone(&config.keys)).await?;
+    let sales = Arc::new(sales);
     let upstream = Upstream::resolve(&config.upstream.address.to_string())
         .await
         .context("upstream.address: name a shop that can be resolved")?;

@@ -66,6 +66,12 @@ pub(super) enum Effort {
 }
 
 impl Prepared {
+    /// A public JSON document that changes now and then. Costs a compression: not for the request path.
+    #[must_use]
+    pub fn json(body: Vec<u8>) -> Self {
+        Self::new("application/json", body, Effort::Quick)
+    }
+
     pub(super) fn new(content_type: &'static str, body: Vec<u8>, effort: Effort) -> Self {
         let hash = content_hash(&body);
         let coded = [(Encoding::Brotli, brotli(&body, effort)), (Encoding::Gzip, gzip(&body))]

@@ -1,5 +1,8 @@
 //! One sale as this gateway shows it: the last view of the store, and what is prepared from it.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,9 +11,11 @@ use std::time::{Duration, Instant};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use ropeline_queue::draw::{Permutation, Shuffle};
-use ropeline_queue::{Arrival, DrawState, Position, SaleId, SaleView, TickInput, UnixMillis};
+use ropeline_queue::{Arrival, DrawState, DrawView, Position, SaleId, SaleView, TickInput, UnixMillis};
 
 use super::probe::Probe;
+use crate::draw_document::DrawDocument;
+use crate::keys::Keys;
 use crate::page::{self, Language, RoomInput};
 
 /// A day: longer than the lease that an operator gives by hand may exceed the sale's own, and than any leeway.
@@ -38,6 +43,8 @@ pub struct Showing {
     pub input: Arc<RoomInput>,
     /// The room for everyone, ready to send.
     pub room: Arc<page::Prepared>,
+    /// The draw's signed document, ready to send; none where the sale has no draw.
+    pub draw: Option<Arc<page::Prepared>>,
 }
 
 /// The draw's list of places, computed once: a status call looks its place up.
@@ -50,14 +57,15 @@ struct Places {
 pub(super) struct Renderer {
     room: Arc<page::Room>,
     api_prefix: String,
+    keys: Arc<Keys>,
 }
 
 impl Renderer {
-    pub(super) fn new(room: Arc<page::Room>, api_prefix: String) -> Self {
-        Self { room, api_prefix }
+    pub(super) fn new(room: Arc<page::Room>, api_prefix: String, keys: Arc<Keys>) -> Self {
+        Self { room, api_prefix, keys }
     }
 
-    /// The room is compressed anew only when it says something else than before.
+    /// The room is compressed, and the draw signed, anew only when it says something else than before.
     fn showing(&self, view: Arc<SaleView>, before: Option<&Showing>) -> Showing {
         let input = room_input(&view, &self.api_prefix);
         let (input, room) = match before {
@@ -67,8 +75,24 @@ impl Renderer {
                 (Arc::new(input), room)
             }
         };
+        let signed =
+            before.filter(|before| before.view.draw == view.draw).and_then(|before| before.draw.clone());
+        let draw = signed.or_else(|| view.draw.as_ref().and_then(|draw| self.draw(draw)));
         let snapshot = serde_json::to_vec(&view.snapshot()).unwrap_or_default().into();
-        Showing { view, snapshot, input, room }
+        Showing { view, snapshot, input, room, draw }
+    }
+
+    fn draw(&self, draw: &DrawView) -> Option<Arc<page::Prepared>> {
+        match DrawDocument::new(self.keys.ticket.signer(), draw) {
+            // A plain structure of text and numbers always has a JSON form.
+            Ok(document) => {
+                Some(Arc::new(page::Prepared::json(serde_json::to_vec(&document).unwrap_or_default())))
+            }
+            Err(error) => {
+                tracing::error!(sale = %draw.manifest.sale, %error, "the draw's document cannot be signed");
+                None
+            }
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use ropeline_store::{QueueStore, StoreError};
 pub use live::{LiveSale, Showing};
 pub use policy::PolicyRules;
 
+use crate::keys::Keys;
 use crate::page;
 
 /// The sales this gateway knows.
@@ -30,7 +31,7 @@ pub struct Sales {
 }
 
 impl Sales {
-    /// Reads every sale of the store.
+    /// Reads every sale of the store. What is published of a draw is signed with `keys`.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -38,11 +39,12 @@ impl Sales {
         store: Arc<dyn QueueStore>,
         room: Arc<page::Room>,
         rules: PolicyRules,
+        keys: Arc<Keys>,
     ) -> Result<Self, StoreError> {
         let policy = ArcSwap::from_pointee(rules.policy([]));
         let sales = Self {
             store,
-            renderer: live::Renderer::new(room, rules.api_prefix.clone()),
+            renderer: live::Renderer::new(room, rules.api_prefix.clone(), keys),
             rules,
             by_id: ArcSwap::default(),
             policy,

@@ -5,7 +5,6 @@ use pingora::http::RequestHeader;
 
 use super::prepared;
 use crate::answer::{Answer, Caching};
-use crate::draw_document::DrawDocument;
 use crate::gateway::Gateway;
 use crate::page;
 use crate::problem::Problem;
@@ -39,21 +38,18 @@ pub(super) fn asset(gateway: &Gateway, name: &str, head: &RequestHeader) -> Resu
     Ok(prepared::answer(asset, headers, Caching::Immutable))
 }
 
-pub(super) fn draw(gateway: &Gateway, sale: &LiveSale) -> Result<Answer, Problem> {
-    let view = &sale.showing().view;
-    let Some(draw) = &view.draw else {
-        return Err(Problem::new(
+pub(super) fn draw(sale: &LiveSale, head: &RequestHeader) -> Result<Answer, Problem> {
+    let showing = sale.showing();
+    match &showing.draw {
+        Some(draw) => Ok(prepared::answer(draw, &head.headers, Caching::PublicFor(SNAPSHOT_S))),
+        // What could not be signed is in the log.
+        None if showing.view.draw.is_some() => Err(Problem::internal().sale(sale.id.as_str())),
+        None => Err(Problem::new(
             StatusCode::NOT_FOUND,
             "no_draw",
             "This sale has no draw",
             "Places follow the order of arrival.",
         )
-        .sale(sale.id.as_str()));
-    };
-    let signer = gateway.issuer.keys().ticket.signer();
-    let document = DrawDocument::new(signer, draw).map_err(|error| {
-        tracing::error!(sale = %sale.id, %error, "the draw's document cannot be signed");
-        Problem::internal()
-    })?;
-    Ok(Answer::json(StatusCode::OK, &document).caching(Caching::PublicFor(SNAPSHOT_S)))
+        .sale(sale.id.as_str())),
+    }
 }

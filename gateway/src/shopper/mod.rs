@@ -79,7 +79,7 @@ async fn route(gateway: &Gateway, session: &mut Session, path: &str) -> Result<A
         ["sales", sale, "draw"] => {
             reading(session.req_header())?;
             let sale = find(gateway, sale)?;
-            documents::draw(gateway, &sale)
+            documents::draw(&sale, session.req_header())
         }
         ["assets", name] => {
             reading(session.req_header())?;

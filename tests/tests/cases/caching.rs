@@ -142,6 +142,26 @@ async fn case_5_what_everybody_may_keep_is_the_same_for_everybody() {
     }
 }
 
+#[tokio::test]
+async fn who_has_a_document_already_is_not_sent_it_again() {
+    let house = House::open(sale_not_yet_open().set("draw_closes_at", "2100-01-01T00:00:00Z")).await;
+    let visitor = house.visitor();
+    for document in ["room", "draw"] {
+        let path = format!("{API}/sales/{SALE}/{document}");
+        let first = visitor.fetch(&path).await;
+        let tag = first.header("etag").unwrap_or_else(|| panic!("{document} has no tag")).to_owned();
+        let again = visitor
+            .send(Method::GET, &path, |request| request.header("if-none-match", format!("\"x\", {tag}")))
+            .await;
+        assert_eq!((again.status, again.text().as_str()), (StatusCode::NOT_MODIFIED, ""), "{document}");
+        assert_eq!(again.header("etag"), Some(tag.as_str()), "{document}");
+        assert_eq!(again.header("cache-control"), Some("public, max-age=1"), "{document}");
+        let other =
+            visitor.send(Method::GET, &path, |request| request.header("if-none-match", "\"x\"")).await;
+        assert_eq!((other.status, other.text()), (StatusCode::OK, first.text()), "{document}");
+    }
+}
+
 fn without_time(snapshot: &Value) -> Value {
     let mut snapshot = snapshot.clone();
     snapshot.as_object_mut().unwrap().remove("as_of");

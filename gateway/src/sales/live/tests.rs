@@ -1,0 +1,54 @@
+use ropeline_queue::{DrawDefinition, Queue, RawDefinition, UnixMillis};
+use ropeline_token::SigningKey;
+
+use super::*;
+use crate::keys::{KeyRing, KeyState, LoadedKey};
+
+const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+
+fn renderer() -> Renderer {
+    let folder = tempfile::tempdir().unwrap();
+    let ring = |seed: u8| {
+        let path = folder.path().join(format!("{seed}.jwk"));
+        std::fs::write(&path, SigningKey::from_seed([seed; 32]).to_private_jwk()).unwrap();
+        KeyRing::new(vec![(LoadedKey::read(&path).unwrap(), KeyState::Sign)]).unwrap()
+    };
+    let keys = Keys { ticket: ring(1), admission: ring(2) };
+    Renderer::new(Arc::new(page::Room::new().unwrap()), "/q".to_owned(), Arc::new(keys))
+}
+
+#[test]
+fn a_draw_is_signed_when_it_moves_on_and_at_no_other_time() {
+    let mut raw = RawDefinition::new("drop".parse().unwrap(), 10);
+    raw.draw = Some(DrawDefinition { closes_at: NOW.plus(60_000) });
+    raw.opens_at = Some(NOW.plus(120_000));
+    let mut queue = Queue::create(raw.check().unwrap(), [7; 32], NOW);
+    let renderer = renderer();
+    let sale = LiveSale::new(Arc::new(queue.view(NOW)), &renderer);
+    let shown = |queue: &mut Queue, after_ms: u64| {
+        let now = NOW.plus(after_ms);
+        queue.tick(TickInput::default(), now);
+        sale.show(Arc::new(queue.view(now)), &renderer);
+        sale.showing().draw.clone().unwrap()
+    };
+    let text = |document: &page::Prepared| {
+        serde_json::from_slice::<DrawDocument>(&document.identity().body).unwrap()
+    };
+    // Signing is deterministic: only the very same document tells that nobody signed again.
+    let collecting = shown(&mut queue, 0);
+    assert!(Arc::ptr_eq(&collecting, &shown(&mut queue, 30_000)));
+    assert_eq!(text(&collecting).size, None);
+    let frozen = shown(&mut queue, 60_000);
+    assert!(!Arc::ptr_eq(&collecting, &frozen));
+    assert_eq!((text(&frozen).size, text(&frozen).seed), (Some(0), None));
+    let drawn = shown(&mut queue, 90_000);
+    assert!(text(&drawn).seed.is_some());
+    assert!(Arc::ptr_eq(&drawn, &shown(&mut queue, 150_000)), "opening changes nothing about the draw");
+}
+
+#[test]
+fn a_sale_without_a_draw_has_no_document() {
+    let queue = Queue::create(RawDefinition::new("drop".parse().unwrap(), 10).check().unwrap(), [7; 32], NOW);
+    let sale = LiveSale::new(Arc::new(queue.view(NOW)), &renderer());
+    assert!(sale.showing().draw.is_none());
+}
