@@ -10,6 +10,7 @@ import { DRAW_ROUNDS, drawSeed, fromHex, sha256, shuffledIndex, toHex } from "./
  * @property {"scheduled"|"pre_queue"|"drawing"|"open"|"paused"|"closed"|"sold_out"} phase
  * @property {number} serving all places below it have been called
  * @property {{low: number, high: number}|null} rate visitors called per minute, as a range
+ * @property {number|null} rate_below the rate says nothing of this place and those after it; null: it holds for all
  * @property {number} cadence_ms time between one call and the next at full pace
  * @property {Draw|null} draw
  * @property {number|null} joins_open_at
@@ -132,8 +133,9 @@ export const allHeld = ({ stock }) => stock !== null && stock.available === 0 &&
  * @returns {{low_s: number, high_s: number}|null}
  */
 export function etaOf(ahead, snapshot) {
-  const { phase, rate, cadence_ms } = snapshot;
+  const { phase, serving, rate, rate_below, cadence_ms } = snapshot;
   if (ahead === null || phase !== "open" || !rate || !(rate.low > 0) || allHeld(snapshot)) return null;
+  if (rate_below !== null && serving + ahead >= rate_below) return null;
   const seconds = (places, perMinute) => (places * 60_000) / Math.round(perMinute * 1_000);
   return {
     low_s: Math.floor(seconds(ahead, rate.high)),

@@ -16,6 +16,7 @@ const snapshot = (changes = {}) => ({
   phase: "open",
   serving: 1_000,
   rate: { low: 500, high: 1_000 },
+  rate_below: null,
   cadence_ms: 5_000,
   draw: null,
   joins_open_at: null,
@@ -53,6 +54,11 @@ test("a wait that nobody knows is not made up", () => {
   assert.equal(room.etaOf(100, snapshot({ rate: { low: 0, high: 10 } })), null);
   assert.equal(room.etaOf(100, snapshot({ phase: "paused" })), null);
   assert.equal(room.etaOf(100, snapshot({ stock: { available: 0, held: 3 } })), null);
+});
+
+test("a wait that is known for those in front alone is told to nobody else", () => {
+  const told = (ahead) => room.etaOf(ahead, snapshot({ serving: 1_000, rate_below: 1_050 })) !== null;
+  assert.deepEqual([told(0), told(49), told(50), told(500)], [true, true, false, false]);
 });
 
 test("a wait that is known is the one that the gateway tells", () => {

@@ -6,15 +6,18 @@
 //! nobody waits, says nothing about speed and is left out.
 //!
 //! From the segments follow a mean and its dispersion, hence the range in which the middle half of
-//! outcomes falls. It is unknown until there are enough segments, through a long silence, and while it is too
-//! wide to help anybody. What is shown moves by a quarter per segment at most, so that an
-//! estimate never leaps.
+//! outcomes falls. Until there are enough segments the sale's pace says what it can be at most, and at that it is
+//! taken to be half as fast at least; where even that is not to be had, through a long silence, and while the
+//! measurements are too wide to help anybody, it is unknown. What is shown moves by a quarter per segment at most, so
+//! that an estimate never leaps.
 
 use std::collections::VecDeque;
 use std::num::{NonZeroU32, NonZeroU64};
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::definition::Pace;
+use crate::state::cadence_ms;
 use crate::types::UnixMillis;
 
 #[cfg(test)]
@@ -66,7 +69,7 @@ impl Serialize for PerMinute {
     }
 }
 
-/// How long a ticket will still wait: the middle half of what the measurements allow.
+/// How long a ticket will still wait: the middle half of what the measurements allow, or what the pace lets expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EtaRange {
     /// The 25th percentile, in seconds.
@@ -113,6 +116,9 @@ pub struct Flow {
     interrupted: bool,
     stopped: bool,
     shown: Option<Band>,
+    /// What the pace allows to expect before anything is measured.
+    #[serde(default)]
+    expected: Option<Band>,
     /// The measurements are too far apart to say anything.
     vague: bool,
 }
@@ -151,8 +157,22 @@ impl Flow {
             interrupted: false,
             stopped: true,
             shown: None,
+            expected: None,
             vague: false,
         }
+    }
+
+    /// Nothing measured yet, for a sale of this pace. With `compensates` the pace may double.
+    #[must_use]
+    pub fn expecting(pace: Pace, compensates: bool) -> Self {
+        let (admit, in_ms) = match pace {
+            Pace::Batch { admit, every_ms } => (admit, every_ms),
+            Pace::Smooth { admit, per_ms, .. } => (admit, per_ms),
+        };
+        let paced = (u64::from(admit).saturating_mul(60_000_000) / in_ms.max(1)).max(1);
+        let high = if compensates { paced.saturating_mul(2) } else { paced };
+        let expected = Some(Band { low: (paced / 2).max(1), high });
+        Self { expected, ..Self::new(cadence_ms(pace)) }
     }
 
     /// Takes note that `called` places were called at `now`, and of what the queue is like after that.
@@ -180,12 +200,19 @@ impl Flow {
     /// The flow in places a minute; unknown while it cannot honestly be told.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
+        self.shown.filter(|_| self.can_be_told())?.rate()
+    }
+
+    /// What the pace lets expect for as long as nothing has been measured, where nothing but the pace holds anybody
+    /// back.
+    #[must_use]
+    pub fn forecast(&self) -> Option<Rate> {
+        self.expected.filter(|_| self.shown.is_none() && self.can_be_told())?.rate()
+    }
+
+    fn can_be_told(&self) -> bool {
         let silent = self.interrupted || self.silence_ms > self.patience_ms();
-        let band = self.shown.filter(|_| !silent && !self.stopped && !self.vague)?;
-        Some(Rate {
-            low: PerMinute(NonZeroU64::new(band.low)?),
-            high: PerMinute(NonZeroU64::new(band.high)?),
-        })
+        !silent && !self.stopped && !self.vague
     }
 
     fn wait(&mut self, elapsed: u64) {
@@ -235,13 +262,28 @@ impl Flow {
 
     fn show(&mut self) {
         let measured = measure(&self.segments);
-        self.vague = measured.is_none();
+        self.vague = measured.is_none() && self.segments.len() >= FEWEST;
         let Some(to) = measured else { return };
+        // Who was told what the pace lets expect must not see that leap either, as long as it came true.
+        let from = self.shown.or(self.expected.filter(|expected| expected.meets(to)));
         self.shown =
-            Some(self.shown.map_or(to, |from| Band {
+            Some(from.map_or(to, |from| Band {
                 low: approach(from.low, to.low),
                 high: approach(from.high, to.high),
             }));
+    }
+}
+
+impl Band {
+    fn rate(self) -> Option<Rate> {
+        Some(Rate {
+            low: PerMinute(NonZeroU64::new(self.low)?),
+            high: PerMinute(NonZeroU64::new(self.high)?),
+        })
+    }
+
+    fn meets(self, other: Self) -> bool {
+        self.low <= other.high && other.low <= self.high
     }
 }
 

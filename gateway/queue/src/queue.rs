@@ -427,6 +427,7 @@ impl Queue {
             state: core.draw,
             secret: core.draw.seed().map(|_| core.draw_secret),
         });
+        let (rate, rate_below) = self.rate(now);
         SaleView {
             definition: Arc::clone(&self.definition),
             phase: core.phase(),
@@ -443,7 +444,8 @@ impl Queue {
             unclaimed: self.unclaimed(),
             recalls: self.recalls.len() as u64,
             waiting: self.waiting(),
-            rate: self.rate(now),
+            rate,
+            rate_below,
             claim_ratio: core.ratio.measured(),
             totals: core.totals,
             as_of: core.last_now.max(now),

@@ -92,7 +92,7 @@ impl Core {
             calls: CallLog::default(),
             pacer: Pacer::full(definition.pace, now),
             ratio: ClaimRatio::default(),
-            flow: Flow::new(cadence_ms(definition.pace)),
+            flow: Flow::expecting(definition.pace, definition.compensate_no_shows),
             stock: None,
             totals: Totals::default(),
             last_now: now,

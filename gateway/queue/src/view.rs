@@ -50,8 +50,10 @@ pub struct SaleView {
     pub recalls: u64,
     /// Visitors not yet called who have not left.
     pub waiting: u64,
-    /// Measured flow; none while it cannot honestly be told.
+    /// Measured flow, or before that what the pace lets expect; none while it cannot honestly be told.
     pub rate: Option<Rate>,
+    /// The rate says nothing of this place and those after it; none: it holds for all.
+    pub rate_below: Option<Place>,
     /// Measured part of the called who claim, in millionths.
     pub claim_ratio: Option<u64>,
     /// Counts since the sale was created.
@@ -121,7 +123,8 @@ impl SaleView {
         if place >= self.serving {
             let ahead = place.0 - self.serving.0;
             let cadence_ms = cadence_ms(self.definition.pace);
-            let eta = self.rate.map(|rate| EtaRange::new(ahead, rate, cadence_ms));
+            let known = self.rate.filter(|_| self.rate_below.is_none_or(|below| place < below));
+            let eta = known.map(|rate| EtaRange::new(ahead, rate, cadence_ms));
             return Standing::Waiting { ahead: Some(ahead), eta };
         }
         let Some(batch) = self.calls.find(place) else { return Standing::Lapsed { recallable: false } };
@@ -194,6 +197,7 @@ impl SaleView {
             phase: self.phase,
             serving: self.serving,
             rate: self.rate,
+            rate_below: self.rate_below,
             cadence_ms: cadence_ms(definition.pace),
             draw: self.draw.as_ref().map(DrawView::document),
             joins_open_at: definition.joins_open_at,
@@ -235,8 +239,10 @@ pub struct Snapshot {
     pub phase: Phase,
     /// All places below have been called.
     pub serving: Place,
-    /// Measured flow in places a minute; none while it cannot honestly be told.
+    /// Flow in places a minute, measured or before that expected of the pace; none while it cannot honestly be told.
     pub rate: Option<Rate>,
+    /// The rate says nothing of this place and those after it; none: it holds for all.
+    pub rate_below: Option<Place>,
     /// Time between one call and the next at full pace.
     pub cadence_ms: u64,
     /// The draw, where the sale has one.

@@ -58,41 +58,67 @@ async fn look(house: &House, last: &Visitor) -> Shown {
     }
 }
 
+/// What is shown once the queue has moved on, which is no leap from what was.
+async fn moved_on(house: &House, last: &Visitor, before: Shown) -> Shown {
+    let now = until("the queue moves on", || async {
+        let now = look(house, last).await;
+        (now.serving > before.serving).then_some(now)
+    })
+    .await;
+    for (what, before, now) in [("rate", before.rate, now.rate), ("wait", before.pace, now.pace)] {
+        let (Some(before), Some(now)) = (before, now) else { panic!("the {what} is unknown again") };
+        assert!(now.is_near(before), "the {what} jumped: {before:?} -> {now:?}");
+    }
+    now
+}
+
 #[tokio::test]
-async fn case_2_the_wait_is_unknown_until_it_is_measured_then_a_true_range_that_never_jumps() {
+async fn case_2_a_wait_that_hangs_on_how_long_others_stay_is_not_made_up() {
+    let house =
+        House::open(sale().set("max_active", "3").set("pace", r#"{ admit = 1, every = "5s" }"#)).await;
+    let crowd = crowd(&house.gateway, 6).await;
+    let mut known = Vec::new();
+    for visitor in &crowd {
+        let status = visitor.status(SALE).await.json();
+        if status["state"] == "waiting" {
+            known.push((number(&status["place"]), !status["eta"].is_null()));
+        }
+    }
+    known.sort_unstable();
+    assert!(known.len() >= 3, "{known:?}");
+    assert!(known.iter().all(|(place, known)| *known == (*place < 3)), "three have room: {known:?}");
+}
+
+#[tokio::test]
+async fn case_2_the_wait_is_a_true_range_from_the_opening_on_and_never_jumps() {
     let pace = format!(r#"{{ admit = {PACE}, per = "1s", burst = {PACE} }}"#);
-    let house = House::open(sale_not_yet_open().set("pace", &pace)).await;
+    // Room for everybody: nothing but the pace is in the way.
+    let house = House::open(sale_not_yet_open().set("pace", &pace).set("max_active", "5000")).await;
     let crowd = crowd(&house.gateway, 700).await;
     let last = crowd.last().expect("a crowd");
     let before = look(&house, last).await;
-    assert!(before.rate.is_none() && before.pace.is_none(), "made up before anything was measured");
+    assert!(before.rate.is_none() && before.pace.is_none(), "made up before anybody was called");
     house.gateway.command(SALE, "open", &json!({})).await;
 
-    // Three stretches of five seconds are the least that says anything.
-    let mut shown = until("the wait is known", || async {
-        let shown = look(&house, last).await;
-        (shown.rate.is_some() && shown.pace.is_some()).then_some(shown)
-    })
-    .await;
-    assert!(shown.serving >= 15 * PACE, "known after {} calls: made up", shown.serving);
-    assert!(shown.rate.unwrap().holds(PER_MINUTE), "{:?}", shown.rate);
+    // What the pace lets expect, long before three stretches of five seconds have been measured.
+    let mut shown = look(&house, last).await;
+    assert!(shown.serving < 15 * PACE, "measured before it could be looked at");
+    let (rate, wait) = (shown.rate.expect("a rate"), shown.pace.expect("a wait"));
+    assert!(rate.holds(PER_MINUTE) && rate.high <= PER_MINUTE, "more than the pace allows: {rate:?}");
+    assert!(wait.holds(1.0 / PACE as f64), "{wait:?}");
+    let measured = shown.serving + 30 * PACE;
+    while shown.serving < measured {
+        shown = moved_on(&house, last, shown).await;
+    }
+    let rate = shown.rate.unwrap();
+    assert!(rate.holds(PER_MINUTE) && rate.high < 1.2 * rate.low, "still no more than a guess: {rate:?}");
 
     // The operator lets in many at once, for which the measurements before them still count.
     let admit = json!({ "sale": SALE, "batch_size": 75 });
     house.gateway.operator(Method::POST, "/api/v1/queue/admit", Some(&admit)).await;
     let end = shown.serving + 75 + 20 * PACE;
     while shown.serving < end {
-        let now = until("the queue moves on", || async {
-            let now = look(&house, last).await;
-            (now.serving > shown.serving).then_some(now)
-        })
-        .await;
-        let ranges = [("rate", shown.rate, now.rate), ("wait", shown.pace, now.pace)];
-        for (what, before, now) in ranges {
-            let (Some(before), Some(now)) = (before, now) else { panic!("the {what} is unknown again") };
-            assert!(now.is_near(before), "the {what} jumped: {before:?} -> {now:?}");
-        }
-        shown = now;
+        shown = moved_on(&house, last, shown).await;
     }
 
     house.gateway.command(SALE, "pause", &json!({ "reason": "a van is unloaded" })).await;

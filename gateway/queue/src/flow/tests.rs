@@ -241,3 +241,65 @@ proptest! {
         }
     }
 }
+
+// === before anything is measured ===
+
+const PACE: Pace = Pace::Batch { admit: 500, every_ms: PERIOD };
+
+#[test]
+fn until_it_is_measured_the_flow_is_what_the_pace_allows_or_half_of_it() {
+    let forecast = |pace, compensates| {
+        let mut flow = Flow::expecting(pace, compensates);
+        assert_eq!(flow.forecast(), None, "nobody is being called yet");
+        flow.observe(UnixMillis(1), 0, Backlog::Waiting);
+        whole(flow.forecast())
+    };
+    assert_eq!(forecast(PACE, false), (3_000, 6_000));
+    assert_eq!(forecast(PACE, true), (3_000, 12_000), "compensation may double the pace");
+    assert_eq!(forecast(Pace::Smooth { admit: 1, per_ms: 1_000, burst: 9 }, false), (30, 60));
+    assert_eq!(forecast(Pace::Batch { admit: 1, every_ms: u64::MAX }, false), (0, 1));
+    assert_eq!(forecast(Pace::Smooth { admit: u32::MAX, per_ms: 1, burst: 1 }, true).1, 515_396_075_400_000);
+}
+
+#[test]
+fn what_the_pace_lets_expect_gives_way_to_what_is_measured_without_a_leap() {
+    let mut sale = Sale::new();
+    sale.flow = Flow::expecting(PACE, false);
+    let mut last = None::<Rate>;
+    let mut measured = false;
+    for _ in 0..60 * 4 {
+        let called = if (sale.now + 250).is_multiple_of(PERIOD) { BATCH } else { 0 };
+        measured |= sale.tick(called, Backlog::Waiting).is_some();
+        let shown = sale.flow.rate().or(sale.flow.forecast()).expect("known from the first tick on");
+        assert_eq!((sale.flow.rate().is_some(), sale.flow.forecast().is_some()), (measured, !measured));
+        assert!(shown.high.thousandths() >= 6_000_000, "it may always be as fast as the pace");
+        if let Some(last) = last {
+            let (from, to) = (last.low.thousandths(), shown.low.thousandths());
+            assert!(to * 4 <= from * 5 + 4 && to >= from, "{from} to {to}");
+        }
+        last = Some(shown);
+    }
+    assert!(measured);
+    assert_eq!(whole(sale.flow.rate()), (5_700, 6_300));
+}
+
+#[test]
+fn an_expectation_that_did_not_come_true_is_forgotten_at_once() {
+    let mut sale = Sale::new();
+    sale.flow = Flow::expecting(PACE, false);
+    sale.batches(24, || BATCH / 10, drop);
+    assert_eq!(whole(sale.flow.rate()), (570, 630));
+}
+
+#[test]
+fn a_silence_tells_nothing_whatever_the_pace_says() {
+    let mut sale = Sale::new();
+    sale.flow = Flow::expecting(PACE, false);
+    sale.tick(BATCH, Backlog::Waiting);
+    sale.still(29, Backlog::Waiting, drop);
+    assert!(sale.flow.forecast().is_some());
+    sale.still(2, Backlog::Waiting, drop);
+    assert_eq!((sale.flow.forecast(), sale.flow.rate()), (None, None));
+    sale.tick(0, Backlog::Stopped);
+    assert_eq!(sale.flow.forecast(), None);
+}

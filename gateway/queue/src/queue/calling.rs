@@ -65,11 +65,24 @@ impl Queue {
         self.pending.core = true;
     }
 
-    /// The measured flow as of `now`.
-    pub(super) fn rate(&self, now: UnixMillis) -> Option<Rate> {
+    /// The flow as of `now`: measured, or before that what the pace lets expect, with the place up to which nothing
+    /// but the pace is in the way.
+    pub(super) fn rate(&self, now: UnixMillis) -> (Option<Rate>, Option<Place>) {
         let mut flow = self.core.flow.clone();
         flow.observe(self.core.last_now.max(now), 0, self.backlog);
-        flow.rate()
+        if let Some(measured) = flow.rate() {
+            return (Some(measured), None);
+        }
+        // Who is past the room there is waits for others to be done, and how long that takes nobody knows yet.
+        let healthy = self.health.and_then(|health| health.health_limit);
+        let free = healthy.map_or(u64::MAX, |healthy| u64::from(healthy).saturating_sub(self.busy()));
+        let reach = self.room().min(free).saturating_sub(self.recalls.len() as u64);
+        match flow.forecast() {
+            Some(forecast) if reach > 0 => {
+                (Some(forecast), Some(Place(self.core.serving.0.saturating_add(reach))))
+            }
+            _ => (None, None),
+        }
     }
 
     fn busy(&self) -> u64 {

@@ -6,7 +6,7 @@ use crate::definition::SaleDefinition;
 use crate::flow::{Backlog, Flow};
 use crate::outcome::{ChangeRefusal, Command, CommandDone, CommandRefusal};
 use crate::queue::Queue;
-use crate::state::{Halts, SoldOutBy, Stage, cadence_ms, draw_of};
+use crate::state::{Halts, SoldOutBy, Stage, draw_of};
 use crate::types::{Epoch, UnixMillis};
 
 impl Queue {
@@ -95,7 +95,7 @@ impl Queue {
         if definition.pace != self.definition.pace {
             let now = self.core.last_now;
             self.core.pacer = self.core.pacer.repaced(self.definition.pace, definition.pace, now);
-            self.core.flow = Flow::new(cadence_ms(definition.pace));
+            self.core.flow = Flow::expecting(definition.pace, definition.compensate_no_shows);
             self.backlog = Backlog::Stopped;
         }
         self.definition = Arc::new(definition);

@@ -8,6 +8,7 @@ use crate::types::Epoch;
 use crate::view::Standing;
 
 mod cases;
+mod expected_waits;
 mod model;
 
 /// A sale that is open from the start, with a minute to claim, a minute of grace and five of lease.
