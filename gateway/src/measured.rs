@@ -54,8 +54,12 @@ impl QueueStore for MeasuredStore {
         self.timed("create", self.inner.create(definition, draw_secret)).await
     }
 
-    async fn change(&self, definition: SaleDefinition) -> Result<Result<(), ChangeRefusal>, StoreError> {
-        self.timed("change", self.inner.change(definition)).await
+    async fn change(
+        &self,
+        definition: SaleDefinition,
+        over: Option<Arc<SaleDefinition>>,
+    ) -> Result<Result<(), ChangeRefusal>, StoreError> {
+        self.timed("change", self.inner.change(definition, over)).await
     }
 
     async fn command(

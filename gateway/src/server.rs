@@ -151,6 +151,7 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
         metrics,
         gateway: Arc::new(Watch { sales, stopping: stopping.clone(), clock: Arc::clone(&gateway.clock) }),
         access: Arc::new(config.operator.clone()),
+        api_prefix: config.queue.api_prefix.as_str().into(),
     };
     let operator = OperatorService::bind(config.listen.operator, operator)?;
     Ok(Parts { gateway, carrier, stopping, operator })

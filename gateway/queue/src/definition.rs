@@ -5,6 +5,7 @@ use std::ops::{Deref, RangeInclusive};
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::misplaced;
 use crate::types::{SaleId, UnixMillis};
 
 /// Longest span that any setting may name: 30 days, in milliseconds.
@@ -78,6 +79,9 @@ pub struct Protect {
     /// HTTP status of the waiting page.
     #[serde(default = "defaults::page_status")]
     pub page_status: u16,
+    /// HTTP status of the answer to requests that are no navigation of a browser.
+    #[serde(default = "defaults::other_status")]
+    pub other_status: u16,
 }
 
 impl Default for Protect {
@@ -87,6 +91,7 @@ impl Default for Protect {
             bypass: Vec::new(),
             hosts: Vec::new(),
             page_status: defaults::page_status(),
+            other_status: defaults::other_status(),
         }
     }
 }
@@ -142,6 +147,9 @@ mod defaults {
     }
     pub(super) const fn page_status() -> u16 {
         200
+    }
+    pub(super) const fn other_status() -> u16 {
+        401
     }
 }
 
@@ -234,7 +242,9 @@ impl RawDefinition {
     pub fn check(self) -> Result<SaleDefinition, DefinitionErrors> {
         let mut faults = Faults(Vec::new());
         faults.unless(self.title.chars().count() <= 200, "title", "at most 200 characters");
-        faults.unless(!self.title.chars().any(char::is_control), "title", "no control characters");
+        if let Some(misplaced) = misplaced(&self.title) {
+            faults.add("title", &misplaced.to_string());
+        }
         self.check_times(&mut faults);
         self.check_pace(&mut faults);
         faults.unless(self.max_active >= 1, "max_active", "at least 1");

@@ -15,6 +15,7 @@ mod pacer;
 pub mod poll;
 mod queue;
 mod state;
+mod text;
 pub mod types;
 mod view;
 pub mod visitors;
@@ -32,5 +33,6 @@ pub use outcome::{
 pub use pacer::{ClaimRatio, Pacer};
 pub use queue::Queue;
 pub use state::{Core, Totals};
+pub use text::{Misplaced, misplaced};
 pub use types::{Arrival, Epoch, Phase, Place, Position, SaleId, SaleIdError, Stock, UnixMillis, VisitorKey};
 pub use view::{DrawView, SaleView, Snapshot, SnapshotDraw, Standing};

@@ -122,7 +122,8 @@ pub struct PauseReason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
-    /// Begins calling now or, where a draw is still to be made, as soon as it has been.
+    /// Begins calling now or, where a draw is still to be made, as soon as it has been. A sale that is halted is past
+    /// that: resume or restock it.
     Open,
     /// Stops calling. Those already called may claim; their time stands still.
     Pause {
@@ -166,9 +167,12 @@ pub enum CommandRefusal {
     /// It has not opened yet.
     #[error("the sale has not opened yet")]
     NotOpen,
-    /// The operator declared it sold out; restock first.
-    #[error("the sale is sold out")]
+    /// It is sold out.
+    #[error("the sale is sold out: restock it first")]
     SoldOut,
+    /// It has opened and is paused.
+    #[error("the sale is paused: resume it instead")]
+    Paused,
     /// The lease is shorter than a second or longer than 30 days.
     #[error("a lease is 1 second to 30 days")]
     LeaseOutOfRange,
@@ -189,6 +193,9 @@ pub enum ChangeRefusal {
     /// The sale is over.
     #[error("the sale is closed")]
     Closed,
+    /// Another change came first.
+    #[error("the definition has been changed meanwhile")]
+    Overtaken,
 }
 
 /// What a tick knows that the queue does not.

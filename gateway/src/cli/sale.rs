@@ -297,7 +297,8 @@ impl Command {
                 return Ok(());
             }
             Self::Change { sale, settings } => {
-                return print::sale(out, json, &client.patch(&sale, &settings.patch()?).await?);
+                let (_, version) = client.read(&sale).await?;
+                return print::sale(out, json, &client.patch(&sale, &version, &settings.patch()?).await?);
             }
             Self::Admit { sale, batch_size, lease } => {
                 let request =

@@ -41,7 +41,8 @@ pub struct Tls {
     pub private_key: PathBuf,
 }
 
-pub(super) fn read(section: Section<'_>, insecure: Insecure) -> Option<Listen> {
+/// Reads the table, and beside it every address in it that the gateway itself listens on, whatever else is wrong.
+pub(super) fn read(section: Section<'_>, insecure: Insecure) -> (Vec<SocketAddr>, Option<Listen>) {
     let shop = shop(&section);
     let operator = section.or("operator", SocketAddr::from(([127, 0, 0, 1], 9900)), |item| {
         let address: SocketAddr = item.parsed("an address with a port", "for example \"127.0.0.1:9900\"")?;
@@ -74,7 +75,10 @@ pub(super) fn read(section: Section<'_>, insecure: Insecure) -> Option<Listen> {
         section.fault("shop", Fault::new(what, mend));
     }
     section.finish();
-    Some(Listen { shop: shop?, operator, tls: tls?, behind_tls, trusted_proxies: trusted_proxies? })
+    let own = shop.iter().flatten().copied().chain([operator]).collect();
+    let listen =
+        || Some(Listen { shop: shop?, operator, tls: tls?, behind_tls, trusted_proxies: trusted_proxies? });
+    (own, listen())
 }
 
 fn shop(section: &Section<'_>) -> Option<Vec<SocketAddr>> {

@@ -10,6 +10,7 @@ mod keys;
 mod limits;
 mod listen;
 mod operator;
+mod protect;
 mod queue;
 mod read;
 mod report;
@@ -32,10 +33,10 @@ pub use insecure::Insecure;
 pub use limits::Limits;
 pub use listen::{Listen, Tls};
 pub use operator::OperatorAccess;
+pub use protect::check_protect;
 pub use queue::QueueSettings;
 pub use read::Surroundings;
 pub use report::{Fault, Problem, Report};
-pub use sale::check_protect;
 pub use secret::{CookieSecret, OperatorToken};
 pub use upstream::{HostHeader, HostPort, Upstream, UpstreamTls};
 pub use visitor::{Account, AccountAlgorithm, AccountSource, KeySource, Visitor};
@@ -124,15 +125,15 @@ impl Config {
 
 fn read_parts(root: read::Section<'_>) -> Option<Config> {
     let insecure = insecure::read(root.table("insecure"));
-    let listen = listen::read(root.table("listen"), insecure);
-    let upstream = upstream::read(root.table("upstream"), insecure);
+    let (own, listen) = listen::read(root.table("listen"), insecure);
+    let upstream = upstream::read(root.table("upstream"), insecure, &own);
     let queue = queue::read(root.table("queue"));
     let store = store(root.table("store"));
     let keys = keys::read(root.table("keys"));
     let visitor = visitor::read(root.table("visitor"), insecure);
     let operator = operator::read(root.table("operator"));
     let limits = limits::read(root.table("limits"));
-    let sales = root.tables("sale").and_then(sale::read);
+    let sales = root.tables("sale").and_then(|sections| sale::read(sections, &queue.api_prefix));
     root.finish();
     Some(Config {
         listen: listen?,

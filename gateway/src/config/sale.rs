@@ -2,22 +2,22 @@
 
 use std::collections::HashMap;
 
-use ropeline_decision::{Bypass, HostName, PathPattern};
 use ropeline_queue::{
     DrawDefinition, FieldError, Pace, Protect, RawDefinition, SaleDefinition, SaleId, UnixMillis,
 };
 
+use super::protect::check_protect;
 use super::read::{Item, Section};
 use super::report::Fault;
 use super::units::millis;
 
-pub(super) fn read(sections: Vec<Section<'_>>) -> Option<Vec<SaleDefinition>> {
+pub(super) fn read(sections: Vec<Section<'_>>, api_prefix: &str) -> Option<Vec<SaleDefinition>> {
     let mut ids = HashMap::new();
-    let read: Vec<_> = sections.into_iter().map(|section| sale(section, &mut ids)).collect();
+    let read: Vec<_> = sections.into_iter().map(|section| sale(section, api_prefix, &mut ids)).collect();
     read.into_iter().collect()
 }
 
-fn sale(section: Section<'_>, ids: &mut HashMap<SaleId, String>) -> Option<SaleDefinition> {
+fn sale(section: Section<'_>, api_prefix: &str, ids: &mut HashMap<SaleId, String>) -> Option<SaleDefinition> {
     let id: Option<SaleId> =
         section.need("id", "give the sale a short name, for example id = \"sneaker\"", |item| {
             item.parsed("a sale id", "1 to 40 characters of a-z, 0-9 and -")
@@ -39,7 +39,7 @@ fn sale(section: Section<'_>, ids: &mut HashMap<SaleId, String>) -> Option<SaleD
     let whole = id.is_some() && max_active.is_some();
     let id = id.or_else(|| "stand-in".parse().ok())?;
     let raw = members(&section, RawDefinition::new(id, max_active.unwrap_or(1)));
-    let faults = check_protect(&raw.protect);
+    let faults = check_protect(&raw.protect, api_prefix);
     for FieldError { field, message } in &faults {
         section.fault(key_of(field), Fault::new("is not accepted", message));
     }
@@ -78,6 +78,8 @@ fn members(section: &Section<'_>, defaults: RawDefinition) -> RawDefinition {
             hosts: texts("hosts"),
             page_status: section
                 .or("page_status", defaults.protect.page_status, |item| item.number(0, u16::MAX)),
+            other_status: section
+                .or("other_status", defaults.protect.other_status, |item| item.number(0, u16::MAX)),
         },
         ..defaults
     }
@@ -134,42 +136,7 @@ fn key_of(field: &'static str) -> &'static str {
         "protect.bypass" => "bypass",
         "protect.hosts" => "hosts",
         "protect.page_status" => "page_status",
+        "protect.other_status" => "other_status",
         other => other,
     }
-}
-
-/// Checks what a sale guards: the part of a definition that only a gateway understands. Used for the file and for
-/// what an operator sends.
-pub fn check_protect(protect: &Protect) -> Vec<FieldError> {
-    let mut faults = Vec::new();
-    let mut add = |field, message: String| faults.push(FieldError { field, message });
-    for route in &protect.routes {
-        if PathPattern::parse(route).is_err() {
-            add(
-                "protect.routes",
-                format!(
-                    "{route:?} must be a path: \"/sale\" with all below it, \"=/sale\" alone; one way to read it only"
-                ),
-            );
-        }
-    }
-    for bypass in &protect.bypass {
-        if Bypass::parse(bypass).is_err() {
-            add(
-                "protect.bypass",
-                format!(
-                    "{bypass:?} must be a path such as \"/sale/images\" or an extension such as \"*.css\""
-                ),
-            );
-        }
-    }
-    for host in &protect.hosts {
-        if HostName::parse(host).is_err() {
-            add("protect.hosts", format!("{host:?} must be a host name without scheme and port"));
-        }
-    }
-    if ![200, 202, 429, 503].contains(&protect.page_status) {
-        add("protect.page_status", format!("{} must be 200, 202, 429 or 503", protect.page_status));
-    }
-    faults
 }

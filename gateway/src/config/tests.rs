@@ -204,6 +204,24 @@ pace = { admit = 0, every = "5s", burst = 3 }
 }
 
 #[test]
+fn a_loop_and_routes_that_guard_nothing_are_shown_beside_all_else() {
+    // A listener that is wrong itself hides no loop, and a loop hides no route.
+    let text = GOOD
+        .replace("address = \"127.0.0.1:3000\"", "address = \"127.0.0.1:8080\"")
+        .replace("operator = \"127.0.0.1:9900\"", "trusted_proxies = [\"x\"]")
+        .replace("leeway = \"5s\"", "api_prefix = \"/queue\"")
+        .replace("routes = [\"/sale\"]", "routes = [\"/queue/x\", \"/../x\"]");
+    let problems = parse(&text).unwrap_err();
+    let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!(
+        keys,
+        ["listen.trusted_proxies[0]", "upstream.address", "sale[0].routes", "sale[0].routes"],
+        "{problems:#?}"
+    );
+    assert!(problems.iter().all(|problem| !problem.mend.is_empty()));
+}
+
+#[test]
 fn a_fault_of_the_syntax_has_its_line() {
     let problems = parse("[listen]\nshop = [\"127.0.0.1:8080\"\n[upstream\naddress = \n").unwrap_err();
     assert!(!problems.is_empty());
@@ -284,6 +302,14 @@ fn upstream_faults() {
     missed("address = \"127.0.0.1:3000\"", "upstream.address");
     let address = "address = \"127.0.0.1:3000\"";
     refused(address, "address = \"shop\"", "upstream.address", "not a host with a port");
+    for own in ["127.0.0.1:8080", "localhost:8080", "127.0.0.1:9900"] {
+        refused(
+            address,
+            &format!("address = \"{own}\""),
+            "upstream.address",
+            "where the gateway itself listens",
+        );
+    }
     refused(address, &format!("{address}\nsni = \"shop\""), "upstream.sni", "no effect without TLS");
     refused(address, &format!("{address}\ntls = true\nsni = \"-\""), "upstream.sni", "not a host name");
     refused(address, &format!("{address}\nhost_header = \"a b\""), "upstream.host_header", "not a host");
@@ -457,12 +483,18 @@ fn sale_faults() {
     let id = "id = \"sneaker\"";
     refused(id, "id = \"Sneaker!\"", "sale[0].id", "not a sale id");
     let routes = "routes = [\"/sale\"]";
+    for route in ["/../x", "/api/v1/queue", "/api/v1/queue/join", "/api", "/.well-known/jwks.json"] {
+        refused(routes, &format!("routes = [{route:?}]"), "sale[0].routes", "is not accepted");
+    }
     for route in ["sale", "", "/sale?x=1", "/a%2fb", "/a\\b", "/%zz", "https://shop/sale"] {
         refused(routes, &format!("routes = [{route:?}]"), "sale[0].routes", "is not accepted");
     }
     refused(routes, &format!("{routes}\nbypass = [\".css\"]"), "sale[0].bypass", "is not accepted");
     refused(routes, &format!("{routes}\nhosts = [\"https://shop\"]"), "sale[0].hosts", "is not accepted");
     refused(routes, &format!("{routes}\npage_status = 404"), "sale[0].page_status", "is not accepted");
+    refused(routes, &format!("{routes}\nother_status = 403"), "sale[0].other_status", "is not accepted");
+    let busy = parse(&with(routes, &format!("{routes}\nother_status = 429"))).unwrap();
+    assert_eq!(busy.sales[0].protect.other_status, 429);
     refused(routes, &format!("{routes}\novercommit = \"99%\""), "sale[0].overcommit", "is not accepted");
     refused(routes, &format!("{routes}\novercommit = \"much\""), "sale[0].overcommit", "not a percentage");
     refused(

@@ -1,6 +1,7 @@
 //! `[upstream]`: the shop behind the gateway.
 
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -79,6 +80,23 @@ impl FromStr for HostPort {
     }
 }
 
+impl HostPort {
+    /// Whether a connection to here can end at a listener of this machine on `own`. Of names only `localhost`
+    /// (RFC 6761 section 6.3) is known without asking.
+    fn reaches(&self, own: SocketAddr) -> bool {
+        if own.port() != self.port {
+            return false;
+        }
+        let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
+        let own = own.ip().to_canonical();
+        match self.host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+            // A listener on every address has those of loopback; a connection to "any address" goes to loopback.
+            Ok(ip) => ip == own || local(ip) && local(own) && (ip.is_unspecified() || own.is_unspecified()),
+            Err(_) => local(own) && (self.host == "localhost" || self.host.ends_with(".localhost")),
+        }
+    }
+}
+
 impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
@@ -103,10 +121,18 @@ pub(super) fn is_host(text: &str) -> bool {
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-pub(super) fn read(section: Section<'_>, insecure: Insecure) -> Option<Upstream> {
+/// Reads the table; `own` are the addresses the gateway listens on.
+pub(super) fn read(section: Section<'_>, insecure: Insecure, own: &[SocketAddr]) -> Option<Upstream> {
     let address: Option<HostPort> =
         section.need("address", "name the shop's host and port, for example \"127.0.0.1:3000\"", |item| {
-            item.text()?.parse()
+            let address: HostPort = item.text()?.parse()?;
+            match own.iter().find(|own| address.reaches(**own)) {
+                None => Ok(address),
+                Some(own) => Err(Fault::new(
+                    format!("{address} is where the gateway itself listens ({own}): it would call itself without end"),
+                    "name the shop's own address, or move the gateway's under [listen]",
+                )),
+            }
         });
     let timeout = |key: &'static str, default: u64| {
         section.or(key, Duration::from_secs(default), |item| item.duration_in(Duration::from_millis(1), HOUR))
@@ -160,6 +186,33 @@ pub(super) fn read(section: Section<'_>, insecure: Insecure) -> Option<Upstream>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_that_leads_back_to_a_listener_is_told_from_the_shops() {
+        let reaches = |shop: &str, own: &str| shop.parse::<HostPort>().unwrap().reaches(own.parse().unwrap());
+        for (shop, own) in [
+            ("127.0.0.1:8080", "127.0.0.1:8080"),
+            ("127.0.0.1:8080", "0.0.0.0:8080"),
+            ("127.0.0.1:8080", "[::]:8080"),
+            ("[::1]:8080", "[::]:8080"),
+            ("[::ffff:127.0.0.1]:8080", "127.0.0.1:8080"),
+            ("0.0.0.0:8080", "127.0.0.1:8080"),
+            ("localhost:8080", "127.0.0.1:8080"),
+            ("LOCALHOST:8080", "[::1]:8080"),
+            ("10.0.0.5:443", "10.0.0.5:443"),
+        ] {
+            assert!(reaches(shop, own), "{shop} {own}");
+        }
+        for (shop, own) in [
+            ("127.0.0.1:3000", "127.0.0.1:8080"),
+            ("127.0.0.2:8080", "127.0.0.1:8080"),
+            ("10.0.0.5:8080", "127.0.0.1:8080"),
+            ("shop.internal:8080", "0.0.0.0:8080"),
+            ("localhost:8080", "10.0.0.5:8080"),
+        ] {
+            assert!(!reaches(shop, own), "{shop} {own}");
+        }
+    }
 
     #[test]
     fn a_host_and_a_port_are_told_from_anything_else() {

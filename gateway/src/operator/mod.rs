@@ -55,6 +55,8 @@ pub struct Operator {
     pub gateway: Arc<dyn Gateway>,
     /// Who may.
     pub access: Arc<OperatorAccess>,
+    /// The path under which shoppers reach the queue: no sale may guard it.
+    pub api_prefix: Arc<str>,
 }
 
 /// Answers operator calls until `shutdown` is done, and then those still open.

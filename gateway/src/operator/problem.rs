@@ -89,6 +89,17 @@ impl Problem {
         )
     }
 
+    /// RFC 9110 section 13.1.1.
+    pub(super) fn precondition_failed() -> Self {
+        Self::new(
+            StatusCode::PRECONDITION_FAILED,
+            "precondition_failed",
+            "The sale is not as it was read",
+            "Somebody has changed it meanwhile. Read it again, look at what has changed, and send what is still \
+             to be changed with the new ETag in If-Match.",
+        )
+    }
+
     pub(super) fn definition(errors: Vec<FieldError>) -> Self {
         let detail = DefinitionErrors(errors.clone()).to_string();
         let problem = Self::new(
@@ -127,6 +138,7 @@ impl From<CommandRefusal> for Problem {
             CommandRefusal::Closed => "sale_closed",
             CommandRefusal::NotOpen => "sale_not_open",
             CommandRefusal::SoldOut => "sale_sold_out",
+            CommandRefusal::Paused => "sale_paused",
             CommandRefusal::LeaseOutOfRange => "lease_out_of_range",
             CommandRefusal::EpochSpent => "epoch_spent",
         };
@@ -145,6 +157,7 @@ impl From<ChangeRefusal> for Problem {
             ChangeRefusal::OtherSale => "sale_differs",
             ChangeRefusal::DrawFixed => "draw_fixed",
             ChangeRefusal::Closed => "sale_closed",
+            ChangeRefusal::Overtaken => return Self::precondition_failed(),
         };
         Self::new(StatusCode::CONFLICT, code, "The sale cannot be changed so", refusal.to_string())
     }

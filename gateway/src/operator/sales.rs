@@ -6,15 +6,16 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequestParts, Path, State};
-use axum::http::{StatusCode, header, request};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header, request};
 use axum::response::{IntoResponse as _, Response};
 use ropeline_queue::{
-    Command, DrawState, Epoch, PauseReason, Phase, RawDefinition, SaleDefinition, SaleId, SaleView, Stock,
-    Totals, UnixMillis, hex,
+    ChangeRefusal, Command, DrawState, Epoch, PauseReason, Phase, RawDefinition, SaleDefinition, SaleId,
+    SaleView, Stock, Totals, UnixMillis, hex, misplaced,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::Operator;
 use super::problem::Problem;
@@ -157,8 +158,8 @@ fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
 }
 
 /// A definition that passes the queue's checks and the gateway's, or every fault there is.
-fn checked(raw: RawDefinition) -> Result<SaleDefinition, Problem> {
-    let mut faults = check_protect(&raw.protect);
+fn checked(operator: &Operator, raw: RawDefinition) -> Result<SaleDefinition, Problem> {
+    let mut faults = check_protect(&raw.protect, &operator.api_prefix);
     match raw.check() {
         Ok(definition) if faults.is_empty() => Ok(definition),
         Ok(_) => Err(Problem::definition(faults)),
@@ -178,7 +179,7 @@ pub(super) async fn list(State(operator): State<Operator>) -> Result<Json<SaleLi
 }
 
 pub(super) async fn create(State(operator): State<Operator>, body: Body) -> Result<Response, Problem> {
-    let definition = checked(read(body)?)?;
+    let definition = checked(&operator, read(body)?)?;
     let mut draw_secret = [0; 32];
     getrandom::fill(&mut draw_secret).map_err(|error| Problem::internal(&error))?;
     let id = definition.id.clone();
@@ -187,51 +188,82 @@ pub(super) async fn create(State(operator): State<Operator>, body: Body) -> Resu
     operator.gateway.refresh(&id).await;
     let view = operator.store.view(&id).await?;
     let location = format!("/api/v1/operator/sales/{id}");
-    Ok((StatusCode::CREATED, [(header::LOCATION, location)], document(&view)).into_response())
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], document(&view)?).into_response())
 }
 
-pub(super) async fn show(
-    State(operator): State<Operator>,
-    Named(id): Named,
-) -> Result<Json<SaleDocument>, Problem> {
-    Ok(document(&operator.store.view(&id).await?))
+pub(super) async fn show(State(operator): State<Operator>, Named(id): Named) -> Result<Response, Problem> {
+    document(&operator.store.view(&id).await?)
 }
 
 pub(super) async fn replace(
     State(operator): State<Operator>,
     Named(id): Named,
+    headers: HeaderMap,
     body: Body,
-) -> Result<Json<SaleDocument>, Problem> {
-    change(&operator, &id, read(body)?).await
+) -> Result<Response, Problem> {
+    let raw: RawDefinition = read(body)?;
+    change(&operator, &id, &headers, |_| Ok(raw.clone())).await
 }
 
 /// A JSON merge patch (RFC 7396) of the definition in force.
 pub(super) async fn patch(
     State(operator): State<Operator>,
     Named(id): Named,
+    headers: HeaderMap,
     body: Body,
-) -> Result<Json<SaleDocument>, Problem> {
+) -> Result<Response, Problem> {
     let patch: Value = read(body)?;
     if !patch.is_object() {
         return Err(Problem::malformed("The body must be an object with the members to change."));
     }
-    let view = operator.store.view(&id).await?;
-    let raw: RawDefinition = SaleDefinition::clone(&view.definition).into();
-    let mut merged = serde_json::to_value(raw).map_err(|error| Problem::internal(&error))?;
-    merge(&mut merged, patch);
-    let raw =
-        serde_json::from_value(merged).map_err(|error| Problem::malformed(format!("The body: {error}.")))?;
-    change(&operator, &id, raw).await
+    change(&operator, &id, &headers, |present| {
+        let mut merged = serde_json::to_value(present).map_err(|error| Problem::internal(&error))?;
+        merge(&mut merged, patch.clone());
+        serde_json::from_value(merged).map_err(|error| Problem::malformed(format!("The body: {error}.")))
+    })
+    .await
 }
 
-async fn change(operator: &Operator, id: &SaleId, raw: RawDefinition) -> Result<Json<SaleDocument>, Problem> {
-    if raw.id != *id {
-        return Err(Problem::from(ropeline_queue::ChangeRefusal::OtherSale));
+/// Puts what `make` says of the definition in force into its place. The caller's precondition (RFC 9110 section 13.1.1)
+/// is held against that definition, and the store changes no other: of two that change at once, the second starts anew.
+async fn change(
+    operator: &Operator,
+    id: &SaleId,
+    headers: &HeaderMap,
+    make: impl Fn(&SaleDefinition) -> Result<RawDefinition, Problem>,
+) -> Result<Response, Problem> {
+    loop {
+        let present = Arc::clone(&operator.store.view(id).await?.definition);
+        if headers.contains_key(header::IF_MATCH) && !matches(headers, &version(&present)?) {
+            return Err(Problem::precondition_failed());
+        }
+        let raw = make(&present)?;
+        if raw.id != *id {
+            return Err(Problem::from(ChangeRefusal::OtherSale));
+        }
+        match operator.store.change(checked(operator, raw)?, Some(present)).await? {
+            Err(ChangeRefusal::Overtaken) => continue,
+            done => done?,
+        }
+        tracing::info!(sale = %id, "operator changed the sale");
+        operator.gateway.refresh(id).await;
+        return document(&operator.store.view(id).await?);
     }
-    operator.store.change(checked(raw)?).await??;
-    tracing::info!(sale = %id, "operator changed the sale");
-    operator.gateway.refresh(id).await;
-    Ok(document(&operator.store.view(id).await?))
+}
+
+/// The entity tag of a sale: it names the version of the definition, which is what can be written. The counts beside it
+/// go on changing under the same tag; no cache keeps them.
+fn version(definition: &SaleDefinition) -> Result<HeaderValue, Problem> {
+    let text = serde_json::to_vec(definition).map_err(|error| Problem::internal(&error))?;
+    let digest: [u8; 32] = Sha256::digest(text).into();
+    HeaderValue::try_from(format!("\"{}\"", &hex(&digest)[..32])).map_err(|error| Problem::internal(&error))
+}
+
+/// Whether `If-Match` names this version. A tag marked weak never does (RFC 9110 section 8.8.3.2).
+fn matches(headers: &HeaderMap, version: &HeaderValue) -> bool {
+    let lines = headers.get_all(header::IF_MATCH).iter();
+    let mut tags = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+    tags.any(|tag| tag == b"*" || tag == version.as_bytes())
 }
 
 /// RFC 7396 section 2.
@@ -292,12 +324,6 @@ async fn run(operator: &Operator, id: &SaleId, command: Command) -> Result<Json<
 
 fn reason(request: PauseRequest) -> Result<PauseReason, Problem> {
     let PauseRequest { reason, translations } = request;
-    let unfit = |text: &String| text.trim().is_empty() || text.chars().count() > MAX_REASON;
-    if unfit(&reason) || translations.values().any(unfit) {
-        return Err(Problem::malformed(format!(
-            "A reason has 1 to {MAX_REASON} characters: visitors read it."
-        )));
-    }
     let tag = |tag: &String| {
         let part =
             |part: &str| (1..=8).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -308,9 +334,21 @@ fn reason(request: PauseRequest) -> Result<PauseReason, Problem> {
             "{wrong:?} is not a language tag such as \"de\" or \"pt-BR\"."
         )));
     }
+    let named = translations.iter().map(|(tag, text)| (format!("translations.{tag}"), text));
+    for (name, text) in named.chain([("reason".to_owned(), &reason)]) {
+        if text.trim().is_empty() || text.chars().count() > MAX_REASON {
+            return Err(Problem::malformed(format!(
+                "{name}: A reason has 1 to {MAX_REASON} characters: visitors read it."
+            )));
+        }
+        if let Some(misplaced) = misplaced(text) {
+            return Err(Problem::malformed(format!("{name}: write it {misplaced}: visitors read it.")));
+        }
+    }
     Ok(PauseReason { text: reason, translations })
 }
 
-fn document(view: &Arc<SaleView>) -> Json<SaleDocument> {
-    Json(SaleDocument::from(view.as_ref()))
+fn document(view: &Arc<SaleView>) -> Result<Response, Problem> {
+    let tag = [(header::ETAG, version(&view.definition)?)];
+    Ok((tag, Json(SaleDocument::from(view.as_ref()))).into_response())
 }

@@ -51,6 +51,7 @@ pub(crate) async fn start(metrics_open: bool) -> Running {
         metrics,
         gateway: Arc::clone(&watched) as Arc<dyn Gateway>,
         access: Arc::new(OperatorAccess { token: OperatorToken::parse(TOKEN).unwrap(), metrics_open }),
+        api_prefix: "/api/v1/queue".into(),
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -69,6 +70,13 @@ impl Running {
             request = request.header("content-type", "application/json").body(body);
         }
         request.send().await.unwrap()
+    }
+
+    /// Changes a sale over the version that `if_match` names.
+    async fn over(&self, method: Method, path: &str, if_match: &str, body: &Value) -> Response {
+        let client = crate::http_client::builder("http://").no_proxy().build().unwrap();
+        let request = client.request(method, format!("http://{}{path}", self.address));
+        request.bearer_auth(TOKEN).header("if-match", if_match).json(body).send().await.unwrap()
     }
 
     async fn call(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
@@ -199,17 +207,119 @@ async fn a_sale_is_created_once_listed_shown_and_changed() {
 }
 
 #[tokio::test]
+async fn of_two_operators_who_read_the_same_the_second_takes_nothing_back() {
+    let running = start(false).await;
+    running.create("drop").await;
+    let path = "/api/v1/operator/sales/drop";
+    let token = format!("Bearer {TOKEN}");
+    let tag = |response: &Response| response.headers()["etag"].to_str().unwrap().to_owned();
+    let read = tag(&running.send(Method::GET, path, Some(&token), None).await);
+    let again = tag(&running.send(Method::GET, path, Some(&token), None).await);
+    assert_eq!(read, again, "nothing has changed");
+    assert!(read.starts_with('"') && read.ends_with('"') && read.len() > 20, "{read}");
+
+    let first = running.over(Method::PATCH, path, &read, &json!({ "title": "First" })).await;
+    assert_eq!(first.status(), 200);
+    let written = tag(&first);
+    assert_ne!(written, read);
+    let whole = json!({ "id": "drop", "title": "Second", "max_active": 10 });
+    for (method, body) in [(Method::PATCH, &json!({ "max_active": 11 })), (Method::PUT, &whole)] {
+        for stale in [&read, &format!("W/{written}"), "", "x", &format!("{read}, \"x\"")] {
+            let refused = running.over(method.clone(), path, stale, body).await;
+            assert_eq!(refused.status(), 412, "{method} over {stale:?}");
+            let problem: Value = serde_json::from_slice(&refused.bytes().await.unwrap()).unwrap();
+            assert_eq!(problem["code"], "precondition_failed");
+            assert!(problem["detail"].as_str().unwrap().contains("Read it again"), "{problem}");
+        }
+    }
+    let (_, shown) = running.call(Method::GET, path, None).await;
+    assert_eq!(
+        (&shown["definition"]["title"], &shown["definition"]["max_active"]),
+        (&json!("First"), &json!(10))
+    );
+
+    // What runs is not what is written: a sale that lives on can be changed over what was read.
+    running.call(Method::POST, &format!("{path}/pause"), Some(json!({ "reason": "x" }))).await;
+    for over in [&format!("\"x\", {written}"), "*"] {
+        let done = running.over(Method::PATCH, path, over, &json!({ "title": "First" })).await;
+        assert_eq!((done.status().as_u16(), tag(&done)), (200, written.clone()), "{over}");
+    }
+    assert_eq!(running.over(Method::PUT, path, &written, &whole).await.status(), 200);
+    let none = running.over(Method::PATCH, "/api/v1/operator/sales/none", "*", &json!({})).await;
+    assert_eq!(none.status(), 404);
+}
+
+#[tokio::test]
+async fn changes_of_different_members_at_once_are_all_kept() {
+    let running = start(false).await;
+    running.create("drop").await;
+    let path = "/api/v1/operator/sales/drop";
+    let patches = [
+        json!({ "title": "Drop" }),
+        json!({ "max_active": 77 }),
+        json!({ "lease_ms": 77_000 }),
+        json!({ "claim_window_ms": 7_000 }),
+        json!({ "entry_url": "/x" }),
+    ];
+    let calls = patches.iter().map(|patch| running.call(Method::PATCH, path, Some(patch.clone())));
+    for (status, answer) in futures_util::future::join_all(calls).await {
+        assert_eq!(status, 200, "{answer}");
+    }
+    let (_, shown) = running.call(Method::GET, path, None).await;
+    for patch in &patches {
+        for (member, value) in patch.as_object().unwrap() {
+            assert_eq!(&shown["definition"][member], value, "{member} was overwritten");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reason_that_does_not_read_as_it_is_written_is_refused_and_named() {
+    let running = start(false).await;
+    running.create("drop").await;
+    let path = "/api/v1/operator/sales/drop";
+    for (body, named) in [
+        (json!({ "reason": "Back\nsoon" }), ["reason: ", "character 5, U+000A"]),
+        (json!({ "reason": "\0" }), ["reason: ", "character 1, U+0000"]),
+        (json!({ "reason": "a\u{202e}b" }), ["reason: ", "character 2, U+202E"]),
+        (json!({ "reason": "x", "translations": { "de": "a\u{2067}b" } }), ["translations.de: ", "U+2067"]),
+        (json!({ "reason": "x", "translations": { "de": " " } }), ["translations.de: ", "1 to 500"]),
+    ] {
+        let (status, problem) = running.post(&format!("{path}/pause"), body).await;
+        assert_eq!((status, &problem["code"]), (400, &json!("request_malformed")), "{problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(named.iter().all(|part| detail.contains(part)), "{detail}");
+    }
+    let (status, problem) = running.call(Method::PATCH, path, Some(json!({ "title": "\u{202d}Drop" }))).await;
+    assert_eq!((status, &problem["errors"][0]["field"]), (422, &json!("title")));
+    assert!(problem["detail"].as_str().unwrap().contains("U+202D"), "{problem}");
+    let (status, paused) = running.post(&format!("{path}/pause"), json!({ "reason": "שוב בעוד רגע" })).await;
+    assert_eq!((status, &paused["sale"]["phase"]), (200, &json!("paused")));
+}
+
+#[tokio::test]
 async fn a_wrong_definition_is_refused_with_every_fault() {
     let running = start(false).await;
     let wrong = json!({
         "id": "drop", "max_active": 0, "lease_ms": 1,
-        "protect": { "routes": ["nowhere"], "page_status": 404 },
+        "protect": { "routes": ["nowhere", "/../x", "/api/v1/queue"], "page_status": 404, "other_status": 404 },
     });
     let (status, problem) = running.post("/api/v1/operator/sales", wrong).await;
     assert_eq!((status, &problem["code"]), (422, &json!("definition_invalid")));
     let fields: Vec<_> =
         problem["errors"].as_array().unwrap().iter().map(|error| error["field"].as_str().unwrap()).collect();
-    assert_eq!(fields, ["protect.routes", "protect.page_status", "max_active", "lease_ms"]);
+    assert_eq!(
+        fields,
+        [
+            "protect.routes",
+            "protect.routes",
+            "protect.routes",
+            "protect.page_status",
+            "protect.other_status",
+            "max_active",
+            "lease_ms"
+        ]
+    );
 
     running.create("drop").await;
     for (method, path, body, status) in [
@@ -269,6 +379,9 @@ async fn every_command_moves_the_sale() {
     let (_, paused) = running.post(&path("pause"), pause).await;
     assert_eq!(paused["sale"]["phase"], "paused");
     assert_eq!(paused["sale"]["paused_reason"]["translations"]["de"], "Die Kasse steht");
+    let (status, refused) = running.call(Method::POST, &path("open"), None).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("sale_paused")));
+    assert!(refused["detail"].as_str().unwrap().contains("resume"), "{refused}");
     let (_, resumed) = running.call(Method::POST, &path("resume"), None).await;
     assert_eq!(
         (&resumed["sale"]["phase"], &resumed["sale"]["paused_reason"]),

@@ -61,7 +61,7 @@ impl PolicyRules {
             ignore_case: true,
             bypass: protect.bypass.iter().filter_map(|rule| Bypass::parse(rule).ok()).collect(),
             page_status: PageStatus::from_code(protect.page_status).unwrap_or_default(),
-            other_status: OtherStatus::default(),
+            other_status: OtherStatus::from_code(protect.other_status).unwrap_or_default(),
         })
     }
 }

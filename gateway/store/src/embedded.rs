@@ -130,9 +130,13 @@ impl QueueStore for EmbeddedStore {
         self.call(move |sales, now| sales.create(definition, draw_secret, now)).await
     }
 
-    async fn change(&self, definition: SaleDefinition) -> Result<Result<(), ChangeRefusal>, StoreError> {
+    async fn change(
+        &self,
+        definition: SaleDefinition,
+        over: Option<Arc<SaleDefinition>>,
+    ) -> Result<Result<(), ChangeRefusal>, StoreError> {
         let sale = definition.id.clone();
-        self.on_sale(&sale, move |queue, now| queue.change(definition, now)).await
+        self.on_sale(&sale, move |queue, now| queue.change(definition, over.as_deref(), now)).await
     }
 
     async fn command(

@@ -59,12 +59,17 @@ pub trait QueueStore: Send + Sync + 'static {
     /// [`StoreError::SaleExists`] leaves the existing sale as it is; [`StoreError::Unavailable`].
     async fn create(&self, definition: SaleDefinition, draw_secret: [u8; 32]) -> Result<(), StoreError>;
 
-    /// Replaces the definition of the sale that has the definition's id.
+    /// Replaces the definition of the sale that has the definition's id; with `over`, only if that
+    /// is the definition in force.
     ///
     /// # Errors
     /// [`StoreError::UnknownSale`], [`StoreError::Unavailable`]. The inner refusal: the change
-    /// would take back what visitors were promised.
-    async fn change(&self, definition: SaleDefinition) -> Result<Result<(), ChangeRefusal>, StoreError>;
+    /// would take back what visitors were promised, or another change that came first.
+    async fn change(
+        &self,
+        definition: SaleDefinition,
+        over: Option<Arc<SaleDefinition>>,
+    ) -> Result<Result<(), ChangeRefusal>, StoreError>;
 
     /// An operator's command.
     ///

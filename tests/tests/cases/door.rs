@@ -179,6 +179,28 @@ async fn case_8_the_status_of_the_room_is_the_operators_choice() {
 }
 
 #[tokio::test]
+async fn case_8_the_status_for_what_is_no_navigation_is_the_operators_choice() {
+    let shop = Shop::open().await;
+    let sales = [("a", "/a", "401"), ("b", "/b", "429")].map(|(id, route, status)| {
+        ropeline_tests::gateway::Sale::new(id, &[route]).set("other_status", status)
+    });
+    let gateway = Gateway::start(Settings::new(shop.address()), &sales).await;
+    for (route, status) in [("/a", 401), ("/b", 429)] {
+        let answer = Visitor::new(&gateway).fetch(route).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.problem()),
+            (status, "admission_missing".to_owned()),
+            "{route}"
+        );
+        // RFC 9110 section 15.5.2: a challenge goes with 401, and with nothing else here.
+        assert_eq!(answer.header("www-authenticate").is_some(), status == 401, "{route}");
+        assert!(answer.header("retry-after").is_some(), "{route}");
+        // A page is another matter.
+        assert_eq!(Visitor::new(&gateway).visit(route).await.status, 200, "{route}");
+    }
+}
+
+#[tokio::test]
 async fn case_9_who_likes_json_better_gets_no_html() {
     let house = House::open(sale()).await;
     let accepts: [(&[&str], bool); 14] = [

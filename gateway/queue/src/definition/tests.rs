@@ -42,6 +42,18 @@ fn every_fault_is_reported_at_once_with_its_member() {
 }
 
 #[test]
+fn a_title_that_does_not_read_as_it_is_written_is_refused() {
+    for (title, good) in
+        [("Sneaker – נעליים", true), ("x\0", false), ("a\u{202e}b", false), ("a\u{2066}b", false)]
+    {
+        let mut named = raw();
+        named.title = title.to_owned();
+        let faults = named.check().map_err(|errors| errors.0[0].field);
+        assert_eq!(faults.map(drop), if good { Ok(()) } else { Err("title") }, "{title:?}");
+    }
+}
+
+#[test]
 fn a_time_in_nanoseconds_is_no_time_in_milliseconds() {
     // 9999-12-31T23:59:59.999Z: the last instant of four-digit years, which every date library can show.
     let last = UnixMillis(253_402_300_799_999);

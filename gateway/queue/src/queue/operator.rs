@@ -42,8 +42,10 @@ impl Queue {
     }
 
     fn order_open(&mut self) -> Result<(), CommandRefusal> {
-        match self.core.stage {
+        match &self.core.stage {
             Stage::Closed => return Err(CommandRefusal::Closed),
+            Stage::Open(Halts { sold_out: Some(_), .. }) => return Err(CommandRefusal::SoldOut),
+            Stage::Open(Halts { pause: Some(_), .. }) => return Err(CommandRefusal::Paused),
             Stage::Open(_) => {}
             Stage::Scheduled | Stage::PreQueue | Stage::Drawing => self.core.open_ordered = true,
         }
@@ -72,17 +74,26 @@ impl Queue {
     }
 
     /// Puts another definition in force. Calls and leases given keep their times; lower caps take nobody's
-    /// admission away, they only stop further calls; a phase that has been reached stays reached.
+    /// admission away, they only stop further calls; a phase that has been reached stays reached. With `over`, only
+    /// if that is the one in force: who worked on an older one has not seen what was changed since.
     ///
     /// # Errors
-    /// When it belongs to another sale, would break the draw's promise, or comes too late.
-    pub fn change(&mut self, definition: SaleDefinition, now: UnixMillis) -> Result<(), ChangeRefusal> {
+    /// When it belongs to another sale, would break the draw's promise, comes too late, or after another change.
+    pub fn change(
+        &mut self,
+        definition: SaleDefinition,
+        over: Option<&SaleDefinition>,
+        now: UnixMillis,
+    ) -> Result<(), ChangeRefusal> {
         self.advance(now);
         if definition.id != self.definition.id {
             return Err(ChangeRefusal::OtherSale);
         }
         if definition == **self.definition() {
             return Ok(());
+        }
+        if over.is_some_and(|over| *over != **self.definition()) {
+            return Err(ChangeRefusal::Overtaken);
         }
         match self.core.stage {
             Stage::Closed => return Err(ChangeRefusal::Closed),

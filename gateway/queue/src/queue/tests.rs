@@ -234,8 +234,8 @@ fn a_draw_cannot_change_once_it_has_been_promised() {
     let mut other = drawn_sale();
     other.draw = None;
     let other = other.check().unwrap();
-    assert_eq!(rig.queue.change(other.clone(), rig.now), Ok(()));
-    assert_eq!(rig.queue.change(drawn_sale().check().unwrap(), rig.now), Ok(()));
+    assert_eq!(rig.queue.change(other.clone(), None, rig.now), Ok(()));
+    assert_eq!(rig.queue.change(drawn_sale().check().unwrap(), None, rig.now), Ok(()));
     rig.pass(10_000);
     assert_eq!(rig.queue.change(other, rig.now), Err(crate::ChangeRefusal::DrawFixed));
 }
@@ -349,7 +349,7 @@ fn lower_caps_stop_calling_and_take_nothing_away() {
     for arrival in &arrivals[..10] {
         rig.claim(*arrival).unwrap();
     }
-    rig.queue.change(open_sale(2).check().unwrap(), rig.now).unwrap();
+    rig.queue.change(open_sale(2).check().unwrap(), None, rig.now).unwrap();
     rig.tick();
     assert_eq!(rig.queue.view(rig.now).active, 10);
     for arrival in &arrivals[..8] {

@@ -21,6 +21,10 @@ pub(super) struct Client {
     bearer: header::HeaderValue,
 }
 
+/// The version of a sale's definition: an entity tag (RFC 9110 section 8.8.3).
+#[derive(Debug)]
+pub(super) struct Version(header::HeaderValue);
+
 /// What a refusing gateway says (RFC 9457).
 #[derive(Deserialize)]
 struct Problem {
@@ -48,10 +52,24 @@ impl Client {
         path: &str,
         body: Option<&(impl Serialize + ?Sized)>,
     ) -> Result<T, Failure> {
+        self.exchange(method, path, body, None).await.map(|(answer, _)| answer)
+    }
+
+    /// Calls, over one version of what is called if that is given; the answer with its version.
+    async fn exchange<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&(impl Serialize + ?Sized)>,
+        over: Option<&Version>,
+    ) -> Result<(T, Option<Version>), Failure> {
         let url = self.base.join(path).map_err(anyhow::Error::from)?;
         let mut request = self.http.request(method, url).header(header::AUTHORIZATION, &self.bearer);
         if let Some(body) = body {
             request = request.json(body);
+        }
+        if let Some(Version(tag)) = over {
+            request = request.header(header::IF_MATCH, tag);
         }
         let response = request.send().await.with_context(|| {
             format!(
@@ -60,10 +78,11 @@ impl Client {
             )
         })?;
         let status = response.status();
+        let version = response.headers().get(header::ETAG).cloned().map(Version);
         let bytes = response.bytes().await.context("the gateway broke off")?;
         if status.is_success() {
             let answer = serde_json::from_slice(&bytes).context("the answer is not a Ropeline gateway's")?;
-            return Ok(answer);
+            return Ok((answer, version));
         }
         match serde_json::from_slice::<Problem>(&bytes) {
             Ok(Problem { code, title, detail }) => {
@@ -83,6 +102,13 @@ impl Client {
         self.call(Method::GET, &path(sale), None::<&Value>).await
     }
 
+    /// The sale, and the version of its definition.
+    pub(super) async fn read(&self, sale: &SaleId) -> Result<(SaleDocument, Version), Failure> {
+        let (document, version) = self.exchange(Method::GET, &path(sale), None::<&Value>, None).await?;
+        let version = version.ok_or_else(|| anyhow!("{} answers without an ETag", self.base))?;
+        Ok((document, version))
+    }
+
     pub(super) async fn create(&self, definition: &SaleDefinition) -> Result<SaleDocument, Failure> {
         self.call(Method::POST, "/api/v1/operator/sales", Some(definition)).await
     }
@@ -92,20 +118,26 @@ impl Client {
         &self,
         definition: &SaleDefinition,
     ) -> Result<(&'static str, SaleDocument), Failure> {
-        let present = self.list().await?.sales.into_iter().find(|sale| sale.definition.id == definition.id);
-        match present {
-            None => Ok(("created", self.create(definition).await?)),
-            Some(sale) if sale.definition == RawDefinition::from(definition.clone()) => {
-                Ok(("unchanged", sale))
-            }
-            Some(_) => {
-                Ok(("changed", self.call(Method::PUT, &path(&definition.id), Some(definition)).await?))
-            }
+        if !self.list().await?.sales.iter().any(|sale| sale.definition.id == definition.id) {
+            return Ok(("created", self.create(definition).await?));
         }
+        let (sale, version) = self.read(&definition.id).await?;
+        if sale.definition == RawDefinition::from(definition.clone()) {
+            return Ok(("unchanged", sale));
+        }
+        let path = path(&definition.id);
+        let (sale, _) = self.exchange(Method::PUT, &path, Some(definition), Some(&version)).await?;
+        Ok(("changed", sale))
     }
 
-    pub(super) async fn patch(&self, sale: &SaleId, patch: &Value) -> Result<SaleDocument, Failure> {
-        self.call(Method::PATCH, &path(sale), Some(patch)).await
+    /// Changes members of the definition, if it is still in the version that was read.
+    pub(super) async fn patch(
+        &self,
+        sale: &SaleId,
+        over: &Version,
+        patch: &Value,
+    ) -> Result<SaleDocument, Failure> {
+        self.exchange(Method::PATCH, &path(sale), Some(patch), Some(over)).await.map(|(sale, _)| sale)
     }
 
     pub(super) async fn command(
@@ -125,4 +157,29 @@ impl Client {
 
 fn path(sale: &SaleId) -> String {
     format!("/api/v1/operator/sales/{sale}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::operator::tests::{TOKEN, start};
+
+    #[tokio::test]
+    async fn a_sale_that_another_operator_changed_after_it_was_read_is_left_alone() {
+        let running = start(false).await;
+        let token = OperatorToken::parse(TOKEN).unwrap();
+        let client = Client::new(&format!("http://{}", running.address), &token).unwrap();
+        let sale: SaleId = "drop".parse().unwrap();
+        client.create(&RawDefinition::new(sale.clone(), 5).check().unwrap()).await.unwrap();
+
+        let (_, read) = client.read(&sale).await.unwrap();
+        client.patch(&sale, &read, &json!({ "max_active": 6 })).await.unwrap();
+        let refused = client.patch(&sale, &read, &json!({ "max_active": 7 })).await.unwrap_err();
+        assert!(refused.to_string().contains("(precondition_failed)"), "{refused}");
+        let (present, read) = client.read(&sale).await.unwrap();
+        assert_eq!(present.definition.max_active, 6);
+        client.patch(&sale, &read, &json!({ "max_active": 7 })).await.unwrap();
+    }
 }

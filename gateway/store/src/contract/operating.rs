@@ -26,7 +26,7 @@ pub async fn an_unknown_sale_is_said_to_be_unknown<F: Fixture>(fixture: F) {
     assert_eq!(store.tick(&nowhere, TickInput::default()).await.unwrap_err(), unknown);
     assert_eq!(store.view(&nowhere).await.unwrap_err(), unknown);
     let other = definition("nowhere", 1).check().unwrap();
-    assert_eq!(store.change(other).await.unwrap_err(), unknown);
+    assert_eq!(store.change(other, None).await.unwrap_err(), unknown);
     assert_eq!(store.sales().await.unwrap(), std::slice::from_ref(&scene.sale));
 }
 
@@ -138,15 +138,19 @@ pub async fn a_changed_definition_is_in_force<F: Fixture>(fixture: F) {
     assert_eq!(scene.tick().await.serving, Place(1));
     let mut wider = definition("drop", 4);
     wider.title = "Autumn drop".into();
-    scene.store.change(wider.check().unwrap()).await.unwrap().unwrap();
+    let read = Arc::clone(&scene.view().await.definition);
+    scene.store.change(wider.check().unwrap(), Some(Arc::clone(&read))).await.unwrap().unwrap();
     let view = scene.view().await;
     assert_eq!((view.definition.title.as_str(), view.definition.max_active), ("Autumn drop", 4));
     assert_eq!(scene.tick().await.serving, Place(4));
 
     let mut drawn = definition("drop", 4);
     drawn.draw = Some(DrawDefinition { closes_at: scene.now().plus(60_000) });
-    let refused = scene.store.change(drawn.check().unwrap()).await.unwrap();
+    let refused = scene.store.change(drawn.check().unwrap(), None).await.unwrap();
     assert_eq!(refused, Err(ChangeRefusal::DrawFixed));
+    let late = scene.store.change(definition("drop", 7).check().unwrap(), Some(read)).await.unwrap();
+    assert_eq!(late, Err(ChangeRefusal::Overtaken), "a change undid another that it had not seen");
+    assert_eq!(scene.view().await.definition.max_active, 4);
     assert_eq!(scene.view().await.definition.draw, None);
 }
 

@@ -265,7 +265,7 @@ impl World {
             }
             Event::Change(settings) => {
                 let raw = settings.applied(RawDefinition::clone(&definition));
-                let refused = self.queue.change(raw.check().unwrap(), self.now);
+                let refused = self.queue.change(raw.check().unwrap(), None, self.now);
                 assert!(matches!(refused, Ok(()) | Err(ChangeRefusal::Closed)), "{refused:?}");
             }
             Event::Restart => {

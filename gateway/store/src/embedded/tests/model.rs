@@ -144,8 +144,8 @@ impl Pair {
                 let mut raw = ropeline_queue::RawDefinition::from(self.definition.clone());
                 raw.max_active = max_active;
                 let definition = raw.check().unwrap();
-                let answer = store.change(definition.clone()).await.unwrap();
-                assert_eq!(answer, self.model.change(definition, now));
+                let answer = store.change(definition.clone(), None).await.unwrap();
+                assert_eq!(answer, self.model.change(definition, None, now));
             }
             Step::Restart(survives) => {
                 // Time in which nothing changed is not written, so a clock set back over a restart is
