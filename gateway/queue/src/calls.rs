@@ -54,6 +54,8 @@ pub struct CallLog(VecDeque<CallBatch>);
 pub(crate) struct Lapse {
     pub(crate) claimed: u64,
     pub(crate) lapsed: u64,
+    /// No recall reaches the places below any more; none where that has not changed.
+    pub(crate) over_below: Option<Place>,
 }
 
 impl CallLog {
@@ -112,8 +114,8 @@ impl CallLog {
             batch.lapsed = true;
         }
         while self.0.front().is_some_and(|batch| batch.lapsed && batch.until.plus(grace_ms) <= now) {
-            self.0.pop_front();
-            over.get_or_insert_default();
+            let gone = self.0.pop_front();
+            over.get_or_insert_default().over_below = gone.map(|batch| batch.to);
         }
         over
     }
@@ -176,9 +178,13 @@ mod tests {
         log.push(batch(0, 5, 0), 0);
         log.find_mut(Place(0)).unwrap().claimed = 2;
         assert_eq!(log.lapse(100, UnixMillis(9_999)), None);
-        assert_eq!(log.lapse(100, UnixMillis(10_000)), Some(Lapse { claimed: 2, lapsed: 3 }));
+        assert_eq!(
+            log.lapse(100, UnixMillis(10_000)),
+            Some(Lapse { claimed: 2, lapsed: 3, over_below: None })
+        );
         assert_eq!((log.unclaimed(), log.lapse(100, UnixMillis(10_099))), (0, None));
-        assert!(log.lapse(100, UnixMillis(10_100)).is_some());
+        let over = log.lapse(100, UnixMillis(10_100));
+        assert_eq!(over, Some(Lapse { over_below: Some(Place(5)), ..Lapse::default() }));
         assert_eq!(log.iter().count(), 0);
     }
 }

@@ -4,6 +4,7 @@
 //! [`Queue`] says after each event what a store has to keep ([`Changes`]); [`SaleView`] is what the
 //! gateways need to answer everybody else. Wall times are Unix milliseconds ([`UnixMillis`]).
 
+mod bygone;
 mod calls;
 mod definition;
 pub mod draw;

@@ -1,6 +1,7 @@
 //! What can be asked of a queue, and what it answers.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -273,6 +274,8 @@ pub struct Changes {
     pub admissions: Vec<AdmissionRecord>,
     /// Numbers whose visitors left before they were called.
     pub left: Vec<Arrival>,
+    /// Of these nothing has to be kept any more, whatever is said of them above: all that have been forgotten so far.
+    pub forgotten: Option<Range<Arrival>>,
 }
 
 impl Changes {
@@ -283,5 +286,6 @@ impl Changes {
             && self.joins.is_empty()
             && self.admissions.is_empty()
             && self.left.is_empty()
+            && self.forgotten.is_none()
     }
 }

@@ -17,6 +17,7 @@ use crate::visitors::VisitorMap;
 
 mod calling;
 mod clock;
+mod forgetting;
 mod operator;
 #[cfg(test)]
 mod tests;
@@ -66,6 +67,7 @@ struct Pending {
     joins: Vec<JoinRecord>,
     admissions: BTreeSet<Arrival>,
     left: Vec<Arrival>,
+    forgotten: bool,
 }
 
 // === impl Queue ===
@@ -82,7 +84,8 @@ impl Queue {
     }
 
     /// The sale as a store kept it: each collection is what [`Changes`] have added up to, joins by ascending
-    /// arrival. Records that contradict each other are passed over in favour of the earlier visitor of a number.
+    /// arrival. Joins that were forgotten may be among them still. Records that contradict each other are passed over
+    /// in favour of the earlier visitor of a number.
     pub fn restore(
         definition: SaleDefinition,
         core: Core,
@@ -91,10 +94,13 @@ impl Queue {
         left: impl IntoIterator<Item = Arrival>,
     ) -> Self {
         let mut queue = Self::empty(definition, core);
+        let forgotten = queue.forgotten();
         for join in joins {
             // A number once given stays taken, whatever else was written.
             queue.core.next_arrival = queue.core.next_arrival.max(join.arrival.0.saturating_add(1));
-            let _ = queue.visitors.insert(join);
+            if !forgotten.contains(&join.arrival) {
+                let _ = queue.visitors.insert(join);
+            }
         }
         for AdmissionRecord { arrival, place, state } in admissions {
             if state == AdmissionState::Left {
@@ -148,7 +154,8 @@ impl Queue {
 
     /// Takes what has changed since the last time.
     pub fn take_changes(&mut self) -> Changes {
-        let Pending { core, definition, joins, admissions, left } = std::mem::take(&mut self.pending);
+        let Pending { core, definition, joins, admissions, left, forgotten } =
+            std::mem::take(&mut self.pending);
         let record = |arrival| {
             let admission = self.admissions.get(&arrival)?;
             Some(AdmissionRecord { arrival, place: admission.place, state: admission.state })
@@ -159,6 +166,7 @@ impl Queue {
             joins,
             admissions: admissions.into_iter().filter_map(record).collect(),
             left,
+            forgotten: forgotten.then(|| self.forgotten()),
         }
     }
 
@@ -337,7 +345,7 @@ impl Queue {
         if arrival.0 >= self.core.next_arrival {
             return Err(LeaveRefusal::Unknown);
         }
-        if self.left.contains(&arrival) {
+        if self.left.contains(&arrival) || self.forgotten().contains(&arrival) {
             return Ok(());
         }
         match self.admissions.get(&arrival).copied() {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bygone::Bygone;
 use crate::calls::CallLog;
 use crate::definition::{Pace, SaleDefinition};
 use crate::flow::Flow;
@@ -24,6 +25,8 @@ pub struct Core {
     pub(crate) draw_secret: [u8; 32],
     pub(crate) open_ordered: bool,
     pub(crate) calls: CallLog,
+    #[serde(default)]
+    pub(crate) bygone: Bygone,
     pub(crate) pacer: Pacer,
     pub(crate) ratio: ClaimRatio,
     pub(crate) flow: Flow,
@@ -90,6 +93,7 @@ impl Core {
             draw_secret,
             open_ordered: false,
             calls: CallLog::default(),
+            bygone: Bygone::default(),
             pacer: Pacer::full(definition.pace, now),
             ratio: ClaimRatio::default(),
             flow: Flow::expecting(definition.pace, definition.compensate_no_shows),

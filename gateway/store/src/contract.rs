@@ -90,6 +90,7 @@ macro_rules! queue_store_contract {
             a_restart_forgets_nothing
             a_restart_repeats_no_arrival
             time_goes_on_over_a_restart
+            who_is_long_over_is_forgotten_and_never_admitted_again
         }
     };
     (@tests $fixture:expr; $($rule:ident)*) => {

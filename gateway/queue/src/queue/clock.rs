@@ -29,6 +29,7 @@ impl Queue {
         self.settle_stock();
         self.end_leases();
         self.lapse_calls();
+        self.forget_bygone();
         self.watch_flow(0);
         self.advanced_to = Some(self.core.last_now);
     }
@@ -110,6 +111,9 @@ impl Queue {
         if let Some(over) = self.core.calls.lapse(self.definition.recall_grace_ms, now) {
             self.core.ratio.observe(over.claimed.saturating_add(over.lapsed), over.claimed);
             self.core.totals.lapsed += over.lapsed;
+            if let Some(below) = over.over_below {
+                self.core.bygone.add(below, now);
+            }
             self.pending.core = true;
         }
         while let Some((until, arrival)) = self.recall_windows.first().copied() {

@@ -237,7 +237,7 @@ fn a_draw_cannot_change_once_it_has_been_promised() {
     assert_eq!(rig.queue.change(other.clone(), None, rig.now), Ok(()));
     assert_eq!(rig.queue.change(drawn_sale().check().unwrap(), None, rig.now), Ok(()));
     rig.pass(10_000);
-    assert_eq!(rig.queue.change(other, rig.now), Err(crate::ChangeRefusal::DrawFixed));
+    assert_eq!(rig.queue.change(other, None, rig.now), Err(crate::ChangeRefusal::DrawFixed));
 }
 
 // === claim, lapse, recall ===
@@ -505,6 +505,125 @@ fn orders_are_refused_in_the_wrong_phase_and_repeat_harmlessly() {
         rig.order(&twice);
         assert_eq!(rig.phase(), phase);
     }
+}
+
+#[test]
+fn a_halted_sale_is_not_opened_but_resumed_or_restocked() {
+    let mut rig = Rig::new(open_sale(2));
+    rig.order(&Command::Pause { reason: reason("x") });
+    assert_eq!(rig.queue.command(&Command::Open, rig.now), Err(CommandRefusal::Paused));
+    assert_eq!(rig.phase(), Phase::Paused);
+    rig.order(&Command::SoldOut);
+    assert_eq!(rig.queue.command(&Command::Open, rig.now), Err(CommandRefusal::SoldOut));
+    rig.order(&Command::Restock);
+    rig.order(&Command::Resume);
+    rig.order(&Command::Open);
+    assert_eq!(rig.phase(), Phase::Open);
+}
+
+#[test]
+fn a_change_made_on_an_older_definition_takes_nothing_back() {
+    let mut rig = Rig::new(open_sale(2));
+    let read = SaleDefinition::clone(rig.queue.definition());
+    let wider = open_sale(9).check().unwrap();
+    assert_eq!(rig.queue.change(wider.clone(), Some(&read), rig.now), Ok(()));
+    let mut titled = open_sale(2);
+    titled.title = "x".to_owned();
+    let titled = titled.check().unwrap();
+    assert_eq!(rig.queue.change(titled.clone(), Some(&read), rig.now), Err(crate::ChangeRefusal::Overtaken));
+    assert_eq!(rig.queue.definition().max_active, 9);
+    // What is so already can be said again: whoever lost the answer asks once more.
+    assert_eq!(rig.queue.change(wider.clone(), Some(&read), rig.now), Ok(()));
+    assert_eq!(rig.queue.change(titled, Some(&wider), rig.now), Ok(()));
+    assert_eq!(rig.queue.definition().title, "x");
+}
+
+// === forgetting ===
+
+const DAY: u64 = 24 * 3_600_000;
+
+#[test]
+fn a_sale_that_is_always_on_keeps_a_day_of_visitors_and_no_more() {
+    let mut rig = Rig::new(open_sale(1_000));
+    let mut kept = Vec::new();
+    for hour in 0..24 * 10 {
+        let arrivals = rig.crowd(20);
+        rig.tick();
+        for arrival in &arrivals[..15] {
+            rig.claim(*arrival).unwrap();
+        }
+        rig.leave(arrivals[15]);
+        rig.pass(3_600_000);
+        if hour % 24 == 23 {
+            kept.push((rig.queue.visitors.len(), rig.queue.admissions.len(), rig.queue.left.len()));
+        }
+    }
+    // A day, and the hours that are not over.
+    assert!(
+        kept.iter().all(|(visitors, admissions, _)| *visitors <= 27 * 20 && *admissions <= 27 * 20),
+        "{kept:?}"
+    );
+    assert_eq!(kept[2], kept[9], "it grows: {kept:?}");
+    assert!(serde_json::to_string(&rig.queue.core).unwrap().len() < 4_000);
+}
+
+#[test]
+fn who_is_forgotten_is_never_admitted_again_and_starts_anew() {
+    let mut rig = Rig::new(open_sale(1));
+    let (claimed, gone, lapsed) = (0, 1, 2);
+    for who in [claimed, gone, lapsed] {
+        rig.join_as(who, false).unwrap();
+    }
+    rig.leave(Arrival(gone));
+    rig.claim(Arrival(claimed)).unwrap();
+    rig.pass(300_000);
+    assert!(matches!(rig.standing(Arrival(lapsed)), Standing::Called { .. }));
+    rig.pass(DAY - 1);
+    assert_eq!(rig.join_as(claimed, false).unwrap().arrival, Arrival(claimed), "remembered for a day");
+    rig.pass(2 * DAY);
+    assert!(rig.queue.visitors.is_empty() && rig.queue.admissions.is_empty() && rig.queue.left.is_empty());
+    for who in [claimed, lapsed, gone] {
+        assert_eq!(rig.claim(Arrival(who)), Err(ClaimRefusal::Lapsed), "{who}");
+        assert_eq!(rig.standing(Arrival(who)), Standing::Lapsed { recallable: false });
+        let left = rig.queue.view(rig.now).totals.left;
+        rig.leave(Arrival(who));
+        assert_eq!((rig.queue.view(rig.now).totals.left, rig.queue.admissions.len()), (left, 0));
+    }
+    let joined = rig.join_as(claimed, false).unwrap();
+    assert_eq!((joined.arrival, joined.new), (Arrival(3), true), "no number is given twice");
+    assert!(rig.claim(Arrival(3)).is_ok());
+}
+
+#[test]
+fn a_lease_that_still_runs_is_not_forgotten_nor_are_those_behind_it() {
+    let mut raw = open_sale(10);
+    raw.lease_ms = 5 * DAY;
+    let mut rig = Rig::new(raw);
+    let arrivals = rig.crowd(3);
+    rig.claim(arrivals[1]).unwrap();
+    rig.pass(DAY);
+    rig.pass(3 * DAY);
+    assert_eq!(rig.queue.forgotten(), Arrival(0)..Arrival(1));
+    assert!(rig.claim(arrivals[1]).is_ok(), "the same answer until the lease ends");
+    rig.pass(2 * DAY);
+    assert_eq!(rig.queue.forgotten(), Arrival(0)..Arrival(3));
+}
+
+#[test]
+fn who_was_drawn_is_remembered_for_good() {
+    let mut raw = drawn_sale();
+    raw.closes_at = None;
+    let mut rig = Rig::new(raw);
+    rig.pass(10_000);
+    let drawn = rig.crowd(5);
+    rig.pass(20_000);
+    rig.pass(REVEAL_AFTER_MS);
+    let late = rig.crowd(2);
+    rig.pass(DAY);
+    rig.pass(DAY);
+    rig.pass(DAY);
+    assert_eq!(rig.queue.forgotten(), Arrival(5)..Arrival(7));
+    assert_eq!((drawn.len(), rig.queue.visitors.len(), late.len()), (5, 5, 2));
 }
 
 // === extremes ===

@@ -111,3 +111,31 @@ pub async fn time_goes_on_over_a_restart<F: Fixture>(fixture: F) {
     scene.advance(3_600_000);
     assert_eq!(scene.tick().await.phase, Phase::Closed);
 }
+
+/// A day after nothing can come of a ticket any more, its visitor is nobody: before and after a restart.
+pub async fn who_is_long_over_is_forgotten_and_never_admitted_again<F: Fixture>(fixture: F) {
+    const DAY: u64 = 24 * 3_600_000;
+    let mut scene = Scene::new(fixture, definition("drop", 100)).await;
+    scene.join(0..10).await;
+    scene.tick().await;
+    for arrival in 0..5 {
+        scene.claim(arrival).await.unwrap();
+    }
+    // Of those who come later, some in one commit with the first, nobody is forgotten with them.
+    for _ in 0..3 {
+        scene.advance(DAY);
+        scene.tick().await;
+    }
+    assert_eq!(scene.join(10..12).await[0].arrival, Arrival(10));
+    for restarted in [false, true] {
+        if restarted {
+            scene = scene.restart().await;
+        }
+        for arrival in 0..10 {
+            assert_eq!(scene.claim(arrival).await, Err(ClaimRefusal::Lapsed), "{arrival}");
+        }
+        assert_eq!(scene.join([10]).await[0].arrival, Arrival(10), "it came only now");
+        let back = scene.join([u64::from(restarted)]).await[0];
+        assert_eq!((back.arrival, back.new), (Arrival(12 + u64::from(restarted)), true));
+    }
+}

@@ -2,12 +2,14 @@
 //!
 //! Per sale: its definition and its [`Core`] as JSON, replaced as they change; one row for the
 //! joins of each commit, never changed again; one row for each arrival that has been called and
-//! claimed, or has come back or left; one for each that left before its call.
+//! claimed, or has come back or left; one for each that left before its call. Rows of arrivals that
+//! the queue has forgotten are removed.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use redb::{
-    Database, Durability, Range, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, Value,
+    Database, Durability, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, Value,
     WriteTransaction,
 };
 use ropeline_queue::{
@@ -168,6 +170,16 @@ fn write(
             table.insert((name, arrival.0), ())?;
         }
     }
+    if let Some(Range { start, end }) = &changes.forgotten {
+        let range = (name, start.0)..(name, end.0);
+        transaction.open_table(ADMISSIONS)?.retain_in(range.clone(), |_, _| false)?;
+        transaction.open_table(LEFT)?.retain_in(range.clone(), |_, ()| false)?;
+        // A row goes with the last of its joins.
+        transaction.open_table(JOINS)?.retain_in(range, |(_, first), row| {
+            let joins = u64::try_from(row.len() / JOIN_BYTES).unwrap_or(u64::MAX);
+            first.saturating_add(joins) > end.0
+        })?;
+    }
     Ok(())
 }
 
@@ -211,7 +223,7 @@ fn join_record((arrival, bytes): (Arrival, &[u8])) -> JoinRecord {
 /// The rows of one sale as plain values. It ends at the first row that cannot be read, which
 /// [`finish`](Rows::finish) then tells: what takes the rows need know nothing of failures.
 struct Rows<V: Value + 'static, D> {
-    range: Range<'static, (&'static str, u64), V>,
+    range: redb::Range<'static, (&'static str, u64), V>,
     decode: D,
     failure: Option<Failure>,
 }
@@ -223,7 +235,7 @@ where
     V: Value + 'static,
     D: FnMut(u64, V::SelfType<'_>) -> Result<T, Failure>,
 {
-    fn new(range: Range<'static, (&'static str, u64), V>, decode: D) -> Self {
+    fn new(range: redb::Range<'static, (&'static str, u64), V>, decode: D) -> Self {
         Self { range, decode, failure: None }
     }
 

@@ -96,7 +96,8 @@ fn lease_events() -> impl Strategy<Value = LeaseEvent> {
 fn events() -> impl Strategy<Value = Event> {
     let ticket = 0..64usize;
     prop_oneof![
-        18 => prop_oneof![8 => 0..3_000u64, 4 => 3_000..20_000u64, 1 => Just(3_600_000)].prop_map(Event::Pass),
+        18 => prop_oneof![8 => 0..3_000u64, 4 => 3_000..20_000u64, 1 => Just(3_600_000), 1 => Just(90_000_000)]
+            .prop_map(Event::Pass),
         1 => prop_oneof![1..5_000u64, Just(3_600_000)].prop_map(Event::StepBack),
         8 => prop::option::weighted(0.2, 0..6u32).prop_map(Event::Tick),
         18 => (0..12u64, any::<bool>()).prop_map(|(who, again)| Event::Join { who, again }),
@@ -217,6 +218,11 @@ impl World {
         self.kept.joins.extend(changes.joins);
         self.kept.left.extend(changes.left);
         self.kept.admissions.extend(changes.admissions.into_iter().map(|record| (record.arrival, record)));
+        if let Some(forgotten) = changes.forgotten {
+            self.kept.joins.retain(|join| !forgotten.contains(&join.arrival));
+            self.kept.left.retain(|arrival| !forgotten.contains(arrival));
+            self.kept.admissions.retain(|arrival, _| !forgotten.contains(arrival));
+        }
     }
 
     /// A ticket that exists, mostly.
@@ -297,7 +303,8 @@ impl World {
             if let Some(old) = held.map(|index| Arrival(index as u64)) {
                 let left = self.kept.left.contains(&old)
                     || self.kept.admissions.get(&old).is_some_and(|kept| kept.state == AdmissionState::Left);
-                assert!(again || left, "a visitor was silently put at the back");
+                let forgotten = self.queue.forgotten().contains(&old);
+                assert!(again || left || forgotten, "a visitor was silently put at the back");
                 self.ledger.dead.insert(old);
             }
         } else {
@@ -309,6 +316,10 @@ impl World {
         let position = self.position(arrival);
         let Ok(claimed) = self.queue.claim(position, self.now) else { return };
         assert!(!self.ledger.dead.contains(&arrival), "{arrival:?} was admitted after it had ended");
+        assert!(
+            !self.queue.forgotten().contains(&arrival),
+            "{arrival:?} was admitted after it was forgotten"
+        );
         assert_eq!(Some(claimed.place), position.place);
         assert!(claimed.place < self.queue.core.serving, "admitted before it was called");
         let first = *self.ledger.claims.entry(arrival).or_insert(claimed);

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use redb::{Database, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableDefinition};
+use ropeline_queue::{Arrival, TickInput};
 
 use crate::contract::{ManualClock, definition};
 use crate::embedded::EmbeddedStore;
@@ -124,4 +125,41 @@ async fn flipped_bits_are_found_or_harmless_and_never_a_panic() {
         }
     }
     assert!(found > 0, "no flipped bit was ever found");
+}
+
+#[tokio::test]
+async fn what_is_forgotten_is_gone_from_the_file() {
+    const DAY: u64 = 24 * 3_600_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queue.redb");
+    filled(&path).await;
+    let clock = Arc::new(ManualClock::default());
+    let store = EmbeddedStore::open(&path, Arc::<ManualClock>::clone(&clock)).unwrap();
+    let sale: ropeline_queue::SaleId = "drop".parse().unwrap();
+    // All are called and claim or leave, a hundred at a time.
+    for arrival in 0..2_000 {
+        let view = store.tick(&sale, TickInput::default()).await.unwrap();
+        let position = view.position(Arrival(arrival));
+        if arrival % 3 > 0 {
+            store.claim(&sale, position).await.unwrap().unwrap();
+        }
+        store.leave(&sale, position).await.unwrap().unwrap();
+    }
+    let late = Join { visitor: ropeline_queue::VisitorKey([9; 16]), again: false };
+    for _ in 0..5 {
+        clock.advance(DAY);
+        store.tick(&sale, TickInput::default()).await.unwrap();
+    }
+    store.join(&sale, vec![late]).await.unwrap().remove(0).unwrap();
+    drop(store);
+
+    let database = Database::open(&path).unwrap();
+    let transaction = database.begin_read().unwrap();
+    let rows = |name| {
+        let table = TableDefinition::<(&str, u64), &[u8]>::new(name);
+        transaction.open_table(table).unwrap().len().unwrap()
+    };
+    let left = TableDefinition::<(&str, u64), ()>::new("left");
+    let left = transaction.open_table(left).unwrap().len().unwrap();
+    assert_eq!((rows("joins"), rows("admissions"), left), (1, 0, 0));
 }
