@@ -1,10 +1,8 @@
 //! What a sale guards: the part of a definition that only a gateway understands.
 
 use ropeline_decision::path::{self, Path};
-use ropeline_decision::{Bypass, HostName, OtherStatus, PageStatus, PathPattern};
+use ropeline_decision::{Bypass, HostName, JWKS_PATH, OtherStatus, PageStatus, PathPattern};
 use ropeline_queue::{FieldError, Protect};
-
-use crate::phases::request::JWKS_PATH;
 
 /// Checks what a sale guards, where shoppers reach the queue under `api_prefix`. Used for the file and for what an
 /// operator sends; every fault there is.
