@@ -15,6 +15,7 @@
 
 pub mod accounts;
 pub mod browser;
+pub mod conformance;
 pub mod edge_hosts;
 pub mod gateway;
 pub mod http;

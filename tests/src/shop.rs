@@ -138,7 +138,7 @@ async fn serve(
 
 /// The first request in `bytes` and its length there; `None` while it is incomplete. As trusting as a careless
 /// shop would be: chunked wins over a length, and the last of several lengths counts.
-fn parse(bytes: &[u8]) -> Option<(Received, usize)> {
+pub(crate) fn parse(bytes: &[u8]) -> Option<(Received, usize)> {
     let end = find(bytes, b"\r\n\r\n")?;
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let mut lines = head.split("\r\n");

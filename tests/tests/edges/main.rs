@@ -1,0 +1,3 @@
+//! The same verdict on every edge: the vectors of conformance, on everything that can run an edge.
+
+mod native;
