@@ -11,12 +11,12 @@ extern crate alloc;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use dlmalloc::GlobalDlmalloc;
+use rlsf::SmallGlobalTlsf;
 use ropeline_edge::{Field, Request, Settings};
 use spin::Mutex;
 
 #[global_allocator]
-static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
+static ALLOCATOR: SmallGlobalTlsf = SmallGlobalTlsf::new();
 
 /// Nothing here panics on purpose, and the message of one that did would double the module's size.
 #[panic_handler]
