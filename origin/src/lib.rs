@@ -31,5 +31,5 @@ pub use config::{Config, ConfigError, RawConfig};
 pub use model::{Audit, ProductAudit};
 pub use payments::test_provider::OpenError as TestProviderError;
 pub use premises::PremisesError;
-pub use service::{Handle, Origin, RunError, StartError, run};
+pub use service::{Handle, Origin, StartError, run};
 pub use store::{OpenError, SeedError, StoreError};

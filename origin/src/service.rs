@@ -21,6 +21,9 @@ use crate::store::{self, Store, StoreError};
 
 /// How often due holds are ended when nobody claims.
 const SWEEP: Duration = Duration::from_secs(1);
+/// Longest time for a request's head, and for a connection without a request. Longer than gateways keep an idle
+/// connection, so that they are the ones that close it, and never send on one that is being closed.
+const HEAD_TIME: Duration = Duration::from_secs(75);
 /// Connections that are still busy this long after the order to stop are cut.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -148,10 +151,7 @@ impl Origin {
 
     /// Answers until `shutdown`, then finishes what it has begun. What payments were under way is taken up at the
     /// next start.
-    ///
-    /// # Errors
-    /// When the listener fails for good.
-    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         // Nobody else may open the books before this service is done with them.
         let _premises = self.premises;
         let mut tasks = JoinSet::new();
@@ -166,17 +166,17 @@ impl Origin {
                 tracing::debug!(%error, "answers may be delayed");
             }
         });
-        let served = axum::serve(listener, self.app).with_graceful_shutdown(async move {
+        let served = ropeline_listener::serve(listener, self.app, HEAD_TIME, async move {
             shutdown.await;
             drop(stopping);
         });
         tokio::select! {
-            served = async { served.await } => served,
+            () = served => {}
             () = async {
                 // Ends when the sender is dropped, which is the order to stop.
                 while stopped.changed().await.is_ok() {}
                 tokio::time::sleep(GRACE).await;
-            } => Ok(()),
+            } => {}
         }
     }
 }
@@ -216,22 +216,11 @@ async fn keep_sweeping(store: Store) {
 /// Runs a whole service: [`Origin::bind`] and [`Origin::serve`].
 ///
 /// # Errors
-/// When it cannot be started, or the listener fails for good.
+/// When it cannot be started.
 pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), RunError> {
-    Origin::bind(config).await?.serve(shutdown).await?;
+) -> Result<(), StartError> {
+    Origin::bind(config).await?.serve(shutdown).await;
     Ok(())
-}
-
-/// Why a service is not running.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// It could not be started.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// The listener failed.
-    #[error("the listener failed: {0}")]
-    Listener(#[from] std::io::Error),
 }

@@ -33,7 +33,7 @@ pub(super) struct Stage {
     /// The reservation service's books.
     pub(super) books: Handle,
     gateway: Gateway,
-    origin: JoinHandle<std::io::Result<()>>,
+    origin: JoinHandle<()>,
     stop: watch::Sender<bool>,
 }
 
@@ -100,7 +100,7 @@ impl Stage {
         let ended = timeout(PATIENCE, gateway).await.context("the gateway does not end")?;
         ended.context("the gateway has panicked")??;
         match timeout(PATIENCE, &mut origin).await {
-            Ok(ended) => Ok(ended.context("the reservation service has panicked")??),
+            Ok(ended) => ended.context("the reservation service has panicked"),
             Err(_) => bail!("the reservation service does not end"),
         }
     }

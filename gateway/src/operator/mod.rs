@@ -28,7 +28,7 @@ use problem::Problem;
 /// Longest body that is read, in bytes. A definition has some kilobytes.
 const MAX_BODY: usize = 256 << 10;
 
-/// Longest time for one call, its body included.
+/// Longest time for a call's head, and again for the call itself, its body included.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// What the rest of the gateway does for the operator.
@@ -60,15 +60,8 @@ pub struct Operator {
 }
 
 /// Answers operator calls until `shutdown` is done, and then those still open.
-///
-/// # Errors
-/// When the listener fails.
-pub async fn serve(
-    listener: TcpListener,
-    operator: Operator,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    axum::serve(listener, router(operator)).with_graceful_shutdown(shutdown).await
+pub async fn serve(listener: TcpListener, operator: Operator, shutdown: impl Future<Output = ()>) {
+    ropeline_listener::serve(listener, router(operator), TIME_LIMIT, shutdown).await;
 }
 
 /// Every route of the operator listener.

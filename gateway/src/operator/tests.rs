@@ -8,6 +8,7 @@ use ropeline_queue::VisitorKey;
 use ropeline_store::{EmbeddedStore, Join, SystemClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
 use crate::config::OperatorToken;
@@ -404,4 +405,20 @@ async fn every_command_moves_the_sale() {
     assert_eq!((status, &refused["code"]), (409, &json!("sale_closed")));
     // Every command that was carried out was shown at once.
     assert_eq!(running.watched.refreshed.lock().unwrap().len(), 9);
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_come_ends_the_connection() {
+    let running = start(false).await;
+    for head in [&b""[..], b"GET /healthz HTTP/1.1\r\nHost: a\r\nX-A: "] {
+        let mut client = tokio::net::TcpStream::connect(running.address).await.unwrap();
+        client.write_all(head).await.unwrap();
+        // From here on by a clock that leaps to the next timer when there is nothing else to do.
+        tokio::time::pause();
+        let began = tokio::time::Instant::now();
+        let ended = tokio::time::timeout(TIME_LIMIT * 2, client.read(&mut [0; 512])).await;
+        assert!(matches!(ended, Ok(Ok(0) | Err(_))), "{ended:?} after {:?}", began.elapsed());
+        tokio::time::resume();
+    }
+    assert_eq!(running.send(Method::GET, "/healthz", None, None).await.status(), 200);
 }

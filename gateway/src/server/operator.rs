@@ -49,12 +49,9 @@ impl BackgroundService for OperatorService {
             // A closed channel means the same: the process is ending.
             let _ = shutdown.changed().await;
         };
-        let served = match tokio::net::TcpListener::from_std(listener) {
+        match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => operator::serve(listener, self.operator.clone(), stopped).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = served {
-            tracing::error!(%error, "the operator listener has failed");
+            Err(error) => tracing::error!(%error, "the operator listener has failed"),
         }
     }
 }

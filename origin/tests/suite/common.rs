@@ -74,7 +74,7 @@ pub struct Shop {
     pub handle: Handle,
     pub client: reqwest::Client,
     stop: Option<oneshot::Sender<()>>,
-    task: Option<JoinHandle<std::io::Result<()>>>,
+    task: Option<JoinHandle<()>>,
 }
 
 pub fn product(id: &str, total: i64) -> RawProduct {
@@ -113,7 +113,7 @@ pub fn raw_config(database: PathBuf, jwks_file: PathBuf, total: i64) -> RawConfi
     }
 }
 
-async fn start(raw: &RawConfig) -> (String, Handle, oneshot::Sender<()>, JoinHandle<std::io::Result<()>>) {
+async fn start(raw: &RawConfig) -> (String, Handle, oneshot::Sender<()>, JoinHandle<()>) {
     let origin = Origin::bind(raw.clone().check().unwrap()).await.unwrap();
     let (stop, stopped) = oneshot::channel();
     let (base, handle) = (format!("http://{}", origin.local_addr()), origin.handle());
@@ -143,7 +143,7 @@ impl Shop {
     pub async fn close(&mut self) {
         drop(self.stop.take());
         if let Some(task) = self.task.take() {
-            task.await.unwrap().unwrap();
+            task.await.unwrap();
         }
     }
 

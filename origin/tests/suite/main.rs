@@ -16,3 +16,4 @@ mod keys;
 mod pages;
 mod premises;
 mod shop;
+mod slow;
