@@ -1,8 +1,9 @@
-//! A bound on how long a request may take to arrive.
+//! What Pingora reads from a client's connection, looked at first: in time, and well formed.
 //!
 //! Pingora bounds each single read. A client that sends a byte now and then never meets that bound, and keeps a
-//! connection and its buffers for as long as it likes ("slowloris"). [`Bounded`] puts a bound on the whole: bytes
-//! that come too long after the first byte of the same request end the connection.
+//! connection and its buffers for as long as it likes ("slowloris"). [`Guarded`] puts a bound on the whole: bytes
+//! that come too long after the first byte of the same request end the connection, and so does a head that does not
+//! come at all. It also follows where each request begins and ends, for what Pingora reads too kindly ([`crate::framing`]).
 
 use std::io;
 use std::pin::Pin;
@@ -18,29 +19,42 @@ use pingora::protocols::{
     ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl, Stream,
     TimingDigest, UniqueID, UniqueIDType,
 };
+use pingora::proxy::Session;
 use pingora::server::ShutdownWatch;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
+
+use crate::config::Limits;
+use crate::framing::{Framing, Malformed};
 
 #[cfg(test)]
 mod tests;
 
-/// An application whose requests must arrive within a time.
-pub struct Bounded<A> {
-    app: Arc<A>,
-    limit: Duration,
+/// What is wrong with what a session's client has sent. A request filter that is told so answers 400, and whatever it
+/// answers, nothing on this connection may be read as a request again. Always `None` for HTTP/2, whose frames are clear.
+#[must_use]
+pub fn fault(session: &Session) -> Option<Malformed> {
+    let stream = session.as_downstream().as_http1()?.stream();
+    (**stream).as_any().downcast_ref::<Connection>()?.framing.fault()
 }
 
-impl<A> Bounded<A> {
-    /// Gives each request of each connection to `app` at most `limit` from its first byte to its last.
+/// An application whose requests must arrive within a time, and be well formed.
+pub struct Guarded<A> {
+    app: Arc<A>,
+    time: Duration,
+    head_bytes: usize,
+}
+
+impl<A> Guarded<A> {
+    /// Gives each request of each connection to `app` the time and the head that `limits` allow.
     #[must_use]
-    pub fn new(app: A, limit: Duration) -> Self {
-        Self { app: Arc::new(app), limit }
+    pub fn new(app: A, limits: &Limits) -> Self {
+        Self { app: Arc::new(app), time: limits.request_timeout, head_bytes: limits.header_bytes }
     }
 }
 
 #[async_trait]
-impl<A: ServerApp + Send + Sync + 'static> ServerApp for Bounded<A> {
+impl<A: ServerApp + Send + Sync + 'static> ServerApp for Guarded<A> {
     async fn process_new(self: &Arc<Self>, stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
         // A connection that is used again comes back as it was given out. One of HTTP/2 carries many requests at once,
         // whose bodies are bounded one by one, and is closed by its own idle timeout.
@@ -48,7 +62,7 @@ impl<A: ServerApp + Send + Sync + 'static> ServerApp for Bounded<A> {
         let stream = if multiplexed || stream.as_any().is::<Connection>() {
             stream
         } else {
-            Box::new(Connection { stream, limit: self.limit, began: None })
+            Box::new(Connection::new(stream, self.time, self.head_bytes))
         };
         self.app.process_new(stream, shutdown).await
     }
@@ -58,22 +72,54 @@ impl<A: ServerApp + Send + Sync + 'static> ServerApp for Bounded<A> {
     }
 }
 
-/// A connection that knows when the request being read began.
-///
-/// It knows nothing of HTTP: a request begins with the first byte after the last one written. Silence is not its
-/// business (the single read is bounded, and a client that waits for an answer is silent rightly); late bytes are.
+/// A connection that knows when the request being read began, and how far it has come.
 #[derive(Debug)]
 struct Connection {
     stream: Stream,
     limit: Duration,
+    /// A request begins with the first byte after the last one written.
     began: Option<Instant>,
+    /// Whether nothing was ever read.
+    fresh: bool,
+    /// Ends a silence where a head should be. Set while there is one.
+    deadline: Option<Pin<Box<Sleep>>>,
+    framing: Framing,
 }
 
 impl Connection {
-    /// Whether bytes that come now come in time.
-    fn in_time(&mut self) -> bool {
+    fn new(stream: Stream, limit: Duration, head_bytes: usize) -> Self {
+        Self { stream, limit, began: None, fresh: true, deadline: None, framing: Framing::new(head_bytes) }
+    }
+
+    /// Looks at bytes that came.
+    fn received(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.fresh = false;
+        self.deadline = None;
         let now = Instant::now();
-        now.duration_since(*self.began.get_or_insert(now)) <= self.limit
+        if now.duration_since(*self.began.get_or_insert(now)) > self.limit {
+            return Err(too_late());
+        }
+        // Where nobody acts on the request yet, it is answered: the request filter asks for the fault, and Pingora has
+        // an answer of its own for what it cannot read at all. A body that is on its way already must not go further.
+        let unheard = self.framing.unheard();
+        match self.framing.push(bytes) {
+            Err(fault) if !unheard => Err(io::Error::new(io::ErrorKind::InvalidData, fault)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for bytes where silence is not right: on a new connection, and within a head. Elsewhere a client may be
+    /// waiting for an answer, or have nothing to ask for the time being.
+    fn silent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.fresh && !self.framing.amid_head() {
+            return Poll::Pending;
+        }
+        let (began, limit) = (self.began, self.limit);
+        let deadline = self.deadline.get_or_insert_with(|| {
+            Box::pin(tokio::time::sleep_until(began.unwrap_or_else(Instant::now) + limit))
+        });
+        ready!(deadline.as_mut().poll(context));
+        Poll::Ready(Err(too_late()))
     }
 
     fn wrote(&mut self, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -84,6 +130,10 @@ impl Connection {
     }
 }
 
+fn too_late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the request took too long to arrive")
+}
+
 impl AsyncRead for Connection {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -91,15 +141,18 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        if buffer.filled().len() > before && !self.in_time() {
+        let Poll::Ready(outcome) = Pin::new(&mut self.stream).poll_read(context, buffer) else {
+            return self.silent(context);
+        };
+        outcome?;
+        let outcome = match buffer.filled().get(before..) {
+            Some(bytes @ [_, ..]) => self.received(bytes),
+            _ => Ok(()),
+        };
+        if outcome.is_err() {
             buffer.set_filled(before);
-            return Poll::Ready(Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                "the request took too long to arrive",
-            )));
         }
-        Poll::Ready(Ok(()))
+        Poll::Ready(outcome)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod demo;
 pub mod downstream;
 pub mod draw_document;
 pub mod feedback;
+pub mod framing;
 pub mod gateway;
 pub mod http_client;
 pub mod identity;

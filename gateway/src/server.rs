@@ -19,7 +19,7 @@ use ropeline_store::{Clock, EmbeddedStore, QueueStore, StoreError, SystemClock};
 use crate::client_address::TrustedProxies;
 use crate::config::{Config, HostHeader};
 use crate::cookies::CookieStyle;
-use crate::downstream::Bounded;
+use crate::downstream::Guarded;
 use crate::feedback;
 use crate::gateway::Gateway;
 use crate::identity::{Identifier, VisitorCookies};
@@ -57,7 +57,7 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
     let mut options = HttpServerOptions::default();
     options.h2_idle_timeout = Some(config.limits.keepalive);
     app.server_options = Some(options);
-    let mut proxy = Service::new("shop".to_owned(), Bounded::new(app, config.limits.request_timeout));
+    let mut proxy = Service::new("shop".to_owned(), Guarded::new(app, &config.limits));
     for address in &config.listen.shop {
         match &config.listen.tls {
             None => proxy.add_tcp(&address.to_string()),

@@ -1,10 +1,13 @@
-//! What the targets share: one key, known to its set.
+//! What the targets share: one key, known to its set; and what is fuzzed of the gateway, without the rest of it.
 
 use std::sync::LazyLock;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use ed25519_dalek::Signer;
 use ropeline_token::{KeySet, SigningKey};
+
+#[path = "../../gateway/src/framing/mod.rs"]
+pub mod framing;
 
 const SEED: [u8; 32] = [7; 32];
 

@@ -4,8 +4,10 @@ use http::StatusCode;
 use pingora::proxy::{FailToProxy, Session};
 use pingora::{Error, ErrorSource, ErrorType};
 
+use crate::downstream;
 use crate::gateway::Gateway;
 use crate::phases::context::Context;
+use crate::phases::request;
 use crate::problem::Problem;
 
 pub(super) async fn answer(
@@ -14,7 +16,14 @@ pub(super) async fn answer(
     error: &Error,
     context: &mut Context,
 ) -> FailToProxy {
-    let Some(problem) = problem(error) else {
+    let told = match (error.esource(), downstream::fault(session)) {
+        // Pingora knows only that it could not read on.
+        (ErrorSource::Downstream, Some(fault)) => {
+            Some(request::malformed(fault, gateway.limits.header_bytes))
+        }
+        _ => problem(error),
+    };
+    let Some(problem) = told else {
         return FailToProxy { error_code: 0, can_reuse_downstream: false };
     };
     context.verdict = problem.code();

@@ -2,7 +2,6 @@
 
 pub mod context;
 mod failure;
-mod head;
 mod logging;
 pub mod request;
 mod request_body;

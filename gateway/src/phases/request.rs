@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, Version, header};
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use ropeline_decision::{Authenticate, Rejection, Request, Verdict, Wait};
@@ -11,11 +11,12 @@ use ropeline_queue::Arrival;
 use ropeline_token::{AdmissionClaims, Authentic, Refusal};
 
 use crate::answer::Answer;
+use crate::downstream;
+use crate::framing::Malformed;
 use crate::gateway::Gateway;
 use crate::identity::Field;
 use crate::phases::context::{Admitted, Context};
-use crate::phases::failure;
-use crate::phases::head::{self, Malformed};
+use crate::phases::{failure, upstream_request};
 use crate::problem::Problem;
 use crate::shopper;
 use crate::verified::Verified;
@@ -51,18 +52,20 @@ pub(super) async fn filter(
         downstream.set_keepalive(Some(gateway.limits.keepalive.as_secs().max(1)));
     }
 
-    let malformed = session
-        .as_downstream()
-        .as_http1()
-        .and_then(|http1| head::check(&http1.get_headers_raw_bytes()).err());
-    let next = match malformed {
+    let next = match downstream::fault(session) {
         Some(fault) => {
             // Where this request ends is in doubt, so nothing after it can be read.
             session.as_downstream_mut().set_keepalive(None);
             context.verdict = "reject";
-            Next::Answer(request_malformed(fault).answer())
+            Next::Answer(malformed(fault, gateway.limits.header_bytes).answer())
         }
-        None => decide(gateway, session.req_header(), context),
+        None => {
+            let scheme = upstream_request::scheme(gateway, session);
+            if let Some(target) = origin_form(session.req_header(), scheme) {
+                session.req_header_mut().set_raw_path(target.as_bytes())?;
+            }
+            decide(gateway, session.req_header(), context)
+        }
     };
     let answer = match next {
         Next::Forward => return Ok(false),
@@ -96,27 +99,29 @@ fn client(gateway: &Gateway, request: &RequestHeader, peer: IpAddr) -> IpAddr {
     gateway.trusted.client(peer, lines.into_iter())
 }
 
-fn request_malformed(fault: Malformed) -> Problem {
-    Problem::new(
-        StatusCode::BAD_REQUEST,
-        "request_malformed",
-        "The request is malformed",
-        format!("Send a request as RFC 9112 says: {fault}."),
-    )
+/// What to tell a client that sent such a request.
+pub(super) fn malformed(fault: Malformed, head_limit: usize) -> Problem {
+    match fault {
+        Malformed::HeadTooLong => Problem::new(
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "head_too_large",
+            "The request head is too large",
+            format!("Send at most {head_limit} bytes of request line and headers."),
+        ),
+        _ => Problem::new(
+            StatusCode::BAD_REQUEST,
+            "request_malformed",
+            "The request is malformed",
+            format!("Send a request as RFC 9112 says: {fault}."),
+        ),
+    }
 }
 
 fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Context) -> Next {
-    if head_bytes(head) > gateway.limits.header_bytes {
+    let head_limit = gateway.limits.header_bytes;
+    if head_bytes(head) > head_limit {
         context.verdict = "reject";
-        return Next::Answer(
-            Problem::new(
-                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                "head_too_large",
-                "The request head is too large",
-                format!("Send at most {} bytes of request line and headers.", gateway.limits.header_bytes),
-            )
-            .answer(),
-        );
+        return Next::Answer(malformed(Malformed::HeadTooLong, head_limit).answer());
     }
     if head.method == Method::TRACE {
         // It would have the shop echo cookies and tokens, those that scripts may not read among them.
@@ -204,6 +209,28 @@ fn host(head: &RequestHeader) -> Option<&str> {
     }
 }
 
+/// The path and query of a target in absolute form (RFC 9112, section 3.2.2) that names this very server as the client
+/// reached it. Any other is no path, and refused as such: the gateway is no forward proxy.
+fn origin_form(head: &RequestHeader, scheme: &str) -> Option<String> {
+    let target = std::str::from_utf8(head.raw_path()).ok()?;
+    if target.starts_with('/') || head.version > Version::HTTP_11 {
+        return None;
+    }
+    let (named, rest) = target.split_once("://")?;
+    let line = head.headers.get(header::HOST)?.to_str().ok()?;
+    let rest = rest.strip_prefix(line)?;
+    if !named.eq_ignore_ascii_case(scheme) {
+        return None;
+    }
+    match rest.as_bytes().first() {
+        Some(b'/') => Some(rest.to_owned()),
+        Some(b'?') => Some(format!("/{rest}")),
+        // For OPTIONS it would be the asterisk (section 3.2.4).
+        None if head.method != Method::OPTIONS => Some("/".to_owned()),
+        _ => None,
+    }
+}
+
 /// What a body says of its own length; nothing where it comes in chunks.
 fn declared_length(head: &RequestHeader) -> u64 {
     let value = head.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
@@ -214,4 +241,46 @@ fn head_bytes(head: &RequestHeader) -> usize {
     head.headers.iter().fold(head.method.as_str().len() + head.raw_path().len(), |sum, (name, value)| {
         sum + name.as_str().len() + value.len() + 4
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(method: &str, target: &str, version: Version) -> RequestHeader {
+        let mut head = RequestHeader::build(method, target.as_bytes(), None).unwrap();
+        head.set_version(version);
+        head.insert_header(header::HOST, "shop.example:80").unwrap();
+        head
+    }
+
+    #[test]
+    fn an_absolute_target_is_a_path_of_this_server_or_none() {
+        for (target, path) in [
+            ("http://shop.example:80/a/../b?c", Some("/a/../b?c")),
+            ("HTTP://shop.example:80/a", Some("/a")),
+            ("http://shop.example:80", Some("/")),
+            ("http://shop.example:80?a", Some("/?a")),
+            ("http://shop.example:80//a", Some("//a")),
+            ("http://shop.example/a", None),
+            ("http://shop.example:8080/a", None),
+            ("http://shop.example:80.other.example/a", None),
+            ("http://shop.example:80@other.example/a", None),
+            ("http://user@shop.example:80/a", None),
+            ("http://other.example/a", None),
+            ("https://shop.example:80/a", None),
+            ("ftp://shop.example:80/a", None),
+            ("/http://shop.example:80/a", None),
+            ("*", None),
+        ] {
+            let head = head("GET", target, Version::HTTP_11);
+            assert_eq!(origin_form(&head, "http").as_deref(), path, "{target}");
+        }
+        let options = head("OPTIONS", "http://shop.example:80", Version::HTTP_11);
+        assert_eq!(origin_form(&options, "http"), None);
+        let mut hostless = head("GET", "http://shop.example:80/", Version::HTTP_11);
+        hostless.remove_header(&header::HOST);
+        assert_eq!(origin_form(&hostless, "http"), None);
+        assert_eq!(origin_form(&head("GET", "http://shop.example:80/", Version::HTTP_2), "http"), None);
+    }
 }

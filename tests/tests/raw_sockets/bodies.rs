@@ -2,6 +2,7 @@
 
 use ropeline_tests::raw::Outcome;
 use ropeline_tests::shop::BODY;
+use ropeline_tests::wait;
 
 use crate::{Front, LIMIT};
 
@@ -88,38 +89,162 @@ async fn broken_chunks_never_make_a_whole_request() {
         "-5\r\nhello\r\n0\r\n\r\n",
         "+5\r\nhello\r\n0\r\n\r\n",
         "0x5\r\nhello\r\n0\r\n\r\n",
+        "5h\r\nhello\r\n0\r\n\r\n",
         " 5\r\nhello\r\n0\r\n\r\n",
+        "5 \r\nhello\r\n0\r\n\r\n",
+        "5\t\r\nhello\r\n0\r\n\r\n",
         "5 5\r\nhello\r\n0\r\n\r\n",
+        "\r\nhello\r\n0\r\n\r\n",
+        "\r\n5\r\nhello\r\n0\r\n\r\n",
+        "\r\n\r\n",
+        ";a=b\r\nhello\r\n0\r\n\r\n",
         "5\nhello\r\n0\r\n\r\n",
+        "5\rhello\r\n0\r\n\r\n",
+        "5\r\r\nhello\r\n0\r\n\r\n",
         "5\r\nhello\n0\r\n\r\n",
+        "5\r\nhello\r0\r\n\r\n",
+        "5\r\nhello0\r\n\r\n",
         "5\r\nhello!!0\r\n\r\n",
         "5\r\nhelloworld\r\n0\r\n\r\n",
-        "5;\nhello\r\n0\r\n\r\n",
+        "5\0\r\nhello\r\n0\r\n\r\n",
         "fffffffffffffffff\r\nhello\r\n0\r\n\r\n",
         "ffffffffffffffff\r\nhello\r\n0\r\n\r\n",
         "10000000000000005\r\nhello\r\n0\r\n\r\n",
+        "00000000000000005\r\nhello\r\n0\r\n\r\n",
         "5\r\nhello\r\n",
         "5\r\nhel",
+        "5\r\nhello\r\n0\r\n",
+        "5\r\nhello\r\n0\n\n",
+        "5\r\nhello\r\n0\r\n\n",
+        "5\r\nhello\r\n0\r\n\r",
     ];
     let cases = cases.map(|body| (body, post("Transfer-Encoding: chunked\r\n", body)));
     front.never_completes(&cases.each_ref().map(|(name, bytes)| (*name, bytes.as_slice()))).await;
 }
 
 #[tokio::test]
+async fn broken_chunks_on_their_way_never_make_a_whole_request() {
+    // The head and sound chunks go first, so that the request is being forwarded when the fault comes to light.
+    let front = Front::start().await;
+    for fault in ["\r\n", "5;\r\nhello\r\n", "zz\r\n", "5 \r\nhello\r\n", "0\r\nX-A\r\n\r\n", "0\r\n\n"] {
+        let before = front.shop.bytes().concat().len();
+        let mut raw = front.connect().await;
+        raw.send(&post("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n")).await;
+        wait::until("the request to be on its way", || async {
+            (front.shop.bytes().concat().len() > before).then_some(())
+        })
+        .await;
+        raw.send(fault.as_bytes()).await;
+        match raw.receive(LIMIT, false).await {
+            Outcome::Answer(answer) => {
+                assert_eq!(answer.status, 400, "{fault:?}");
+                assert!(answer.text().contains("request_malformed"), "{fault:?}: {}", answer.text());
+            }
+            Outcome::Closed(bytes) => assert_eq!(bytes, b"", "{fault:?}"),
+            Outcome::Silence(_) => panic!("{fault:?}: neither answered nor closed"),
+        }
+        assert_eq!(front.shop.requests(), [], "{fault:?}");
+    }
+    front.forwards().await;
+}
+
+#[tokio::test]
+async fn junk_in_a_chunk_extension_is_refused() {
+    // RFC 9112 section 7.1.1. A shop that takes extensions for something sees other chunks than a gateway that skips
+    // whatever stands there.
+    let front = Front::start().await;
+    let lines = [
+        "5;",
+        "5; ",
+        "5;;a",
+        "5;=b",
+        "5;a=",
+        "5;a= ",
+        "5;a=b ",
+        "5;a ",
+        "5;a b",
+        "5;a=b c",
+        "5;a=b=c",
+        "5;a,b",
+        "5;a=\"b",
+        "5;a=\"b\"c",
+        "5;a=\"b\\",
+        "5;a=\"\nb\"",
+        "5;a=\"\rb\"",
+        "5;a=\"\r\nb\"",
+        "5;a=\"\0\"",
+        "5;a=\"\u{7f}\"",
+        "5;\n",
+        "5;a\n",
+        "5;a=b\n",
+        "5;\0",
+        "5;\u{e9}",
+        "5;<a>",
+        "5;5\r5",
+        "5,a=b",
+        "5=b",
+    ];
+    let cases = lines
+        .map(|line| (line, post("Transfer-Encoding: chunked\r\n", &format!("{line}\r\nhello\r\n0\r\n\r\n"))));
+    front.refuses(&cases.each_ref().map(|(name, bytes)| (*name, bytes.as_slice()))).await;
+    let last = lines.map(|line| line.replacen('5', "0", 1));
+    let cases = last.each_ref().map(|line| {
+        let body = format!("5\r\nhello\r\n{line}\r\n\r\n");
+        (line.as_str(), post("Transfer-Encoding: chunked\r\n", &body))
+    });
+    front.refuses(&cases.each_ref().map(|(name, bytes)| (*name, bytes.as_slice()))).await;
+    let long = format!("5;{}\r\nhello\r\n0\r\n\r\n", "a".repeat(100_000));
+    let many = format!("5{}\r\nhello\r\n0\r\n\r\n", ";a".repeat(50_000));
+    let (long, many) =
+        (post("Transfer-Encoding: chunked\r\n", &long), post("Transfer-Encoding: chunked\r\n", &many));
+    front.never_completes(&[("a long extension", &long), ("many extensions", &many)]).await;
+}
+
+#[tokio::test]
 async fn chunks_are_framed_anew() {
-    // Pingora passes over what these lines hold beside the size. It may, as long as the shop gets none of it.
+    // RFC 9112 section 7.1.1: extensions mean something to one hop only.
     for (body, forwarded) in [
         ("5;a=b\r\nhello\r\n0\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n"),
-        ("5;a=\"\nb\"\r\nhello\r\n0\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n"),
+        ("5;a;b=c;d=\"e;\\\"f\"\r\nhello\r\n0;g\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n"),
+        ("5 ; a = \"\tb\"\r\nhello\r\n0\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n"),
         ("0005\r\nhello\r\n0\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n"),
-        ("\r\nhello\r\n0\r\n\r\n", "0\r\n\r\n"),
+        ("A\r\n0123456789\r\n000\r\n\r\n", "A\r\n0123456789\r\n0\r\n\r\n"),
+        ("0\r\n\r\n", "0\r\n\r\n"),
     ] {
         let front = Front::start().await;
-        front.exchange(&post("Transfer-Encoding: chunked\r\n", body)).await;
+        let answer = front.exchange(&post("Transfer-Encoding: chunked\r\n", body)).await.answer();
+        assert_eq!(answer.text(), BODY, "{body:?}");
         let requests = front.shop.requests();
         assert_eq!(requests.len(), 1, "{body:?}");
         assert_eq!(String::from_utf8_lossy(&requests[0].body), forwarded, "{body:?}");
     }
+}
+
+#[tokio::test]
+async fn malformed_trailers_are_refused() {
+    // RFC 9112 section 7.1.2. None of them goes to the shop; but where they end must be beyond doubt.
+    let front = Front::start().await;
+    let trailers = [
+        "X-A\r\n",
+        ": b\r\n",
+        "X-A : b\r\n",
+        " X-A: b\r\n",
+        "X-A: b\r\n c\r\n",
+        "X A: b\r\n",
+        "X-\u{e9}: b\r\n",
+        "X-A: b\0\r\n",
+        "X-A: b\u{7f}\r\n",
+        "X-A: b\n",
+        "X-A: b\rc\r\n",
+        "X-A: b\r\r\n",
+        "GET /hidden HTTP/1.1\r\n",
+    ];
+    let cases = trailers.map(|lines| {
+        (lines, post("Transfer-Encoding: chunked\r\n", &format!("5\r\nhello\r\n0\r\n{lines}\r\n")))
+    });
+    front.refuses(&cases.each_ref().map(|(name, bytes)| (*name, bytes.as_slice()))).await;
+    let many = format!("5\r\nhello\r\n0\r\n{}\r\n", "X-A: b\r\n".repeat(20_000));
+    front.never_completes(&[("too many", &post("Transfer-Encoding: chunked\r\n", &many))]).await;
 }
 
 #[tokio::test]

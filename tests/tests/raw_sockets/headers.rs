@@ -8,12 +8,16 @@ use crate::Front;
 #[tokio::test]
 async fn malformed_header_lines_are_refused() {
     let front = Front::start().await;
-    let lines: [(&str, &[u8]); 14] = [
+    let lines: [(&str, &[u8]); 18] = [
         ("a space before the colon", b"X-A : b"),
         ("a tab before the colon", b"X-A\t: b"),
         ("a space in the name", b"X A: b"),
         ("no name", b": b"),
+        ("no name and a space", b" : b"),
         ("no colon", b"X-A"),
+        ("a semicolon in place of the colon", b"X-A; b"),
+        ("a vertical tab in the value", b"X-A: b\x0bc"),
+        ("an escape sequence in the value", b"X-A: \x1b[31m"),
         ("NUL in the name", b"X\0A: b"),
         ("NUL in the value", b"X-A: b\0c"),
         ("a control character in the value", b"X-A: b\x01c"),

@@ -1,5 +1,7 @@
 //! Request targets: RFC 9112 section 3.2, RFC 3986.
 
+use ropeline_tests::shop::BODY;
+
 use crate::Front;
 
 fn get(target: &[u8]) -> Vec<u8> {
@@ -51,7 +53,7 @@ async fn no_spelling_of_a_protected_path_reaches_the_shop() {
 #[tokio::test]
 async fn targets_that_are_read_in_two_ways_are_refused() {
     let front = Front::start().await;
-    let targets: [(&str, &[u8]); 19] = [
+    let targets: [(&str, &[u8]); 21] = [
         ("an encoded slash", b"/free%2fx"),
         ("an encoded backslash", b"/free%5cx"),
         ("a backslash", b"/free\\x"),
@@ -63,6 +65,8 @@ async fn targets_that_are_read_in_two_ways_are_refused() {
         ("an escape that is none", b"/free%zz"),
         ("an escape of a sign", b"/free%+1"),
         ("bytes that are no UTF-8", b"/free\xff"),
+        ("bytes outside ASCII", b"/caf\xc3\xa9"),
+        ("bytes that are no UTF-8 in the query", b"/free?\xff"),
         ("escaped bytes that are no UTF-8", b"/free%ff"),
         ("an overlong slash", b"/free%c0%af"),
         ("a control character", b"/free\x01"),
@@ -77,15 +81,53 @@ async fn targets_that_are_read_in_two_ways_are_refused() {
 }
 
 #[tokio::test]
+async fn an_absolute_target_of_the_same_host_is_a_path() {
+    // RFC 9112 section 3.2.2: "a server MUST accept the absolute-form in requests". The shop gets the path.
+    for (line, forwarded) in [
+        ("GET http://shop.test/free/x?a=b", "GET /free/x?a=b HTTP/1.1"),
+        ("GET HTTP://shop.test/free", "GET /free HTTP/1.1"),
+        ("GET http://shop.test/x/../free", "GET /free HTTP/1.1"),
+        ("GET http://shop.test", "GET / HTTP/1.1"),
+        ("GET http://shop.test?a", "GET /?a HTTP/1.1"),
+    ] {
+        let front = Front::start().await;
+        let answer = front.exchange(format!("{line} HTTP/1.1\r\nHost: shop.test\r\n\r\n").as_bytes()).await;
+        assert_eq!(answer.answer().text(), BODY, "{line}");
+        let requests = front.shop.requests();
+        assert_eq!(requests.len(), 1, "{line}");
+        assert_eq!(
+            (requests[0].line.as_str(), requests[0].header("host")),
+            (forwarded, vec!["shop.test"]),
+            "{line}"
+        );
+    }
+    let front = Front::start().await;
+    // What is protected is protected however it is asked for.
+    let targets = ["/sale", "//sale", "/x/../sale", "/%73ale"];
+    let cases = targets.map(|target| (target, get(format!("http://shop.test{target}").as_bytes())));
+    front.does_not_forward(&cases.each_ref().map(|(name, bytes)| (*name, bytes.as_slice()))).await;
+}
+
+#[tokio::test]
 async fn targets_in_other_forms_are_refused() {
-    // RFC 9112 sections 3.2.2 to 3.2.4. The gateway is no forward proxy: the absolute form gives a second host to
-    // choose from, and shops choose differently.
+    // RFC 9112 sections 3.2.2 to 3.2.4. The gateway is no forward proxy: where an absolute target names another host
+    // than the Host line there are two to choose from, and shops choose differently.
     let front = Front::start().await;
     front
         .refuses(&[
-            ("absolute", b"GET http://shop.test/free HTTP/1.1\r\nHost: shop.test\r\n\r\n"),
             ("absolute, another host", b"GET http://other.test/free HTTP/1.1\r\nHost: shop.test\r\n\r\n"),
-            ("absolute, protected", b"GET http://shop.test/sale HTTP/1.1\r\nHost: shop.test\r\n\r\n"),
+            ("absolute, another port", b"GET http://shop.test:81/free HTTP/1.1\r\nHost: shop.test\r\n\r\n"),
+            ("absolute, no host line", b"GET http://shop.test/free HTTP/1.1\r\n\r\n"),
+            ("absolute, no host line in HTTP/1.0", b"GET http://shop.test/free HTTP/1.0\r\n\r\n"),
+            ("absolute, two host lines", b"GET http://a/free HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
+            ("absolute, no host", b"GET http:///free HTTP/1.1\r\nHost:\r\n\r\n"),
+            ("absolute, one slash", b"GET http:/shop.test/free HTTP/1.1\r\nHost: shop.test\r\n\r\n"),
+            ("absolute, a backslash", b"GET http://shop.test\\free HTTP/1.1\r\nHost: shop.test\r\n\r\n"),
+            (
+                "absolute, not as the listener is",
+                b"GET https://shop.test/free HTTP/1.1\r\nHost: shop.test\r\n\r\n",
+            ),
+            ("absolute, for OPTIONS of all", b"OPTIONS http://shop.test HTTP/1.1\r\nHost: shop.test\r\n\r\n"),
             ("absolute, another scheme", b"GET gopher://shop.test/free HTTP/1.1\r\nHost: shop.test\r\n\r\n"),
             ("absolute, with a user", b"GET http://a@shop.test/free HTTP/1.1\r\nHost: shop.test\r\n\r\n"),
             ("authority", b"GET shop.test:80 HTTP/1.1\r\nHost: shop.test\r\n\r\n"),
