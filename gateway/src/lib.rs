@@ -13,6 +13,7 @@ pub mod cookies;
 pub mod demo;
 pub mod downstream;
 pub mod draw_document;
+pub mod edge;
 pub mod feedback;
 pub mod framing;
 pub mod gateway;

@@ -20,6 +20,7 @@ use crate::client_address::TrustedProxies;
 use crate::config::{Config, HostHeader};
 use crate::cookies::CookieStyle;
 use crate::downstream::Guarded;
+use crate::edge::export::Exporter;
 use crate::feedback;
 use crate::gateway::Gateway;
 use crate::identity::{Identifier, VisitorCookies};
@@ -149,7 +150,12 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
     let operator = Operator {
         store,
         metrics,
-        gateway: Arc::new(Watch { sales, stopping: stopping.clone(), clock: Arc::clone(&gateway.clock) }),
+        gateway: Arc::new(Watch {
+            sales,
+            stopping: stopping.clone(),
+            clock: Arc::clone(&gateway.clock),
+            exporter: Exporter::new(&config.keys)?,
+        }),
         access: Arc::new(config.operator.clone()),
         api_prefix: config.queue.api_prefix.as_str().into(),
     };

@@ -158,6 +158,30 @@ impl Settings {
         &self.policy
     }
 
+    /// The admission keys.
+    #[must_use]
+    pub const fn keys(&self) -> &KeySet {
+        &self.keys
+    }
+
+    /// Who gets what is sent on.
+    #[must_use]
+    pub const fn upstream(&self) -> Upstream {
+        self.upstream
+    }
+
+    /// Whether a token is known that must verify.
+    #[must_use]
+    pub const fn has_known_answer(&self) -> bool {
+        self.known_answer.is_some()
+    }
+
+    /// What holds from [`Self::expires_at`] on.
+    #[must_use]
+    pub fn past_expiry(&self) -> PastExpiry {
+        self.expiry.map(|expiry| expiry.then).unwrap_or_default()
+    }
+
     /// Until when the settings are relied on, in Unix seconds.
     #[must_use]
     pub fn expires_at(&self) -> Option<u64> {

@@ -4,8 +4,10 @@ mod check;
 #[cfg(feature = "demo")]
 mod demo;
 mod draw;
+mod edge;
 mod fetch;
 mod keygen;
+mod operator;
 mod sale;
 mod serve;
 #[cfg(test)]
@@ -43,6 +45,9 @@ enum Command {
     /// Checks draws.
     #[command(subcommand)]
     Draw(draw::Draw),
+    /// Brings the gateway's verdict to CDN edges.
+    #[command(subcommand)]
+    Edge(edge::Edge),
     /// Runs sales through a gateway's operator listener.
     Sale(sale::Sale),
     /// Lives through a sale on this machine: gateway, reservation service and a crowd in one process.
@@ -113,6 +118,7 @@ fn carry_out(command: Command, out: &mut dyn Write) -> Done {
         Command::Keygen(keygen) => keygen.run(out),
         Command::Token(token) => token.run(out),
         Command::Draw(draw) => draw.run(out),
+        Command::Edge(edge) => edge.run(out),
         Command::Sale(sale) => sale.run(out),
         #[cfg(feature = "demo")]
         Command::Demo(demo) => demo.run(out),

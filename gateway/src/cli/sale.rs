@@ -1,49 +1,29 @@
 //! `ropeline sale`: runs sales through the operator listener of a gateway.
 
-mod client;
 mod print;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use ropeline_queue::{Pace, SaleDefinition, SaleId};
 use serde_json::{Map, Value, json};
 
+use super::operator::{Client, Gateway};
 use super::{Done, Failure};
-use crate::config::{Config, Fault, OperatorToken, files, units};
+use crate::config::{Config, Fault, units};
 use crate::operator::sales::{AdmitRequest, PauseRequest};
-use client::Client;
-
-/// Where the operator's token is looked for when nothing else is said.
-const TOKEN_ENV: &str = "ROPELINE_OPERATOR_TOKEN";
 
 #[derive(Debug, Args)]
 pub(super) struct Sale {
     #[command(flatten)]
     to: Gateway,
-    #[command(subcommand)]
-    command: Command,
-}
-
-/// Which gateway, and how it knows the operator.
-#[derive(Debug, Args)]
-struct Gateway {
-    /// The gateway's configuration: gives the operator's address and token, and the sales for `create` and `apply`.
-    #[arg(short, long, value_name = "FILE", global = true)]
-    config: Option<PathBuf>,
-    /// The operator listener's address [default: the configuration's, else http://127.0.0.1:9900].
-    #[arg(long, value_name = "URL", global = true)]
-    operator: Option<String>,
-    /// The file with the operator's token [default: the configuration's, else the environment variable
-    /// ROPELINE_OPERATOR_TOKEN].
-    #[arg(long, value_name = "FILE", global = true)]
-    token_file: Option<PathBuf>,
     /// Prints the gateway's JSON answer.
     #[arg(long, global = true)]
     json: bool,
+    #[command(subcommand)]
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
@@ -215,53 +195,11 @@ impl Settings {
 
 impl Sale {
     pub(super) fn run(self, out: &mut dyn Write) -> Done {
-        let config = self.to.config.as_deref().map(load).transpose()?;
+        let config = self.to.config()?;
         let client = self.to.client(config.as_ref())?;
-        let json = self.to.json;
+        let json = self.json;
         super::block_on(self.command.run(&client, config.as_ref(), json, out))?
     }
-}
-
-fn load(path: &Path) -> Result<Config, Failure> {
-    Config::load(path).map_err(|report| Failure::Found(report.to_string()))
-}
-
-impl Gateway {
-    fn client(&self, config: Option<&Config>) -> Result<Client, Failure> {
-        let token = match (&self.token_file, config) {
-            (Some(path), _) => {
-                let read = files::read(path, 4_096)
-                    .and_then(|bytes| OperatorToken::parse(&String::from_utf8_lossy(&bytes)));
-                read.map_err(|fault| Failure::Found(words(&fault)))?
-            }
-            (None, Some(config)) => config.operator.token.clone(),
-            (None, None) => {
-                let value = std::env::var(TOKEN_ENV).map_err(|_| {
-                    Failure::Found(format!(
-                        "the operator's token is needed: give -c FILE or --token-file FILE, or set {TOKEN_ENV}"
-                    ))
-                })?;
-                OperatorToken::parse(&value).map_err(|fault| Failure::Found(words(&fault)))?
-            }
-        };
-        let address = match (&self.operator, config) {
-            (Some(address), _) => address.clone(),
-            (None, Some(config)) => format!("http://{}", reachable(config.listen.operator)),
-            (None, None) => "http://127.0.0.1:9900".to_owned(),
-        };
-        Client::new(&address, &token)
-    }
-}
-
-/// The address to call for one to listen on: "any address" is reached on loopback.
-fn reachable(mut address: std::net::SocketAddr) -> std::net::SocketAddr {
-    if address.ip().is_unspecified() {
-        address.set_ip(match address {
-            std::net::SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-            std::net::SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    address
 }
 
 /// The configuration's sales that are meant.

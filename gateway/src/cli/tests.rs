@@ -281,3 +281,44 @@ fn a_wrong_argument_is_told_before_anything_is_sent() {
         assert!(Cli::try_parse_from([&["ropeline"], arguments].concat()).is_err(), "{arguments:?}");
     }
 }
+
+/// A command line to a gateway that runs, from a thread that may wait for it.
+async fn asked(arguments: Vec<String>) -> (String, Result<(), (u8, String)>) {
+    tokio::task::spawn_blocking(move || ropeline(&arguments.iter().map(String::as_str).collect::<Vec<_>>()))
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_for_an_edge_are_written_in_its_form_and_checked() {
+    let running = start(false).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (token, file) = (folder.path().join("operator.token"), folder.path().join("settings"));
+    fs::write(&token, TOKEN).unwrap();
+    let export = |more: &[&str]| {
+        let operator = format!("http://{}", running.address);
+        let all = ["edge", "export", "--operator", &operator, "--token-file", text(&token)];
+        all.iter().chain(more).map(|argument| (*argument).to_owned()).collect::<Vec<_>>()
+    };
+    for cdn in ["cloudflare", "fastly", "wasmtime-serve"] {
+        let (printed, done) = asked(export(&["--for", cdn, "--out", text(&file)])).await;
+        assert_eq!((printed.as_str(), done), ("", Ok(())), "{cdn}");
+        let (shown, done) = ropeline(&["edge", "check", text(&file)]);
+        assert_eq!(done, Ok(()), "{cdn}: {shown}");
+        assert!(shown.contains("none: nothing is protected") && shown.contains("for ever"), "{shown}");
+    }
+    // The tests' gateway believes it is 2027.
+    let (printed, done) =
+        asked(export(&["--for", "envoy", "--expires-in", "1h", "--past-expiry", "open"])).await;
+    assert_eq!(done, Ok(()));
+    fs::write(&file, printed.replace("1800003600", "1700000000")).unwrap();
+    bad(&["edge", "check", text(&file)], 1, "until 2023-11-14T22:13:20Z; since then everybody passes");
+    fs::write(&file, printed.replace("\"past_expiry\"", "\"past_expire\"")).unwrap();
+    bad(&["edge", "check", text(&file)], 1, "(settings_member_unknown): past_expire: no such member");
+
+    let (_, done) = asked(export(&["--for", "envoy", "--expires-in", "1"])).await;
+    assert!(done.clone().is_err_and(|(code, text)| code == 1 && text.contains("not a duration")), "{done:?}");
+    let unknown =
+        Cli::try_parse_from(["ropeline", "edge", "export", "--for", "nginx"]).unwrap_err().to_string();
+    assert!(unknown.contains("cloudflare") && unknown.contains("wasmtime-serve"), "{unknown}");
+}

@@ -138,7 +138,8 @@ fn show(out: &mut dyn Write, kind: &str, claims: &Claims, place: Option<u64>) ->
     Ok(())
 }
 
-fn time(seconds: u64) -> String {
+/// Unix seconds as RFC 3339.
+pub(super) fn time(seconds: u64) -> String {
     // Past the year 9999 the number itself says more than a date.
     if seconds > 253_402_300_799 { seconds.to_string() } else { rfc3339(seconds * 1_000) }
 }

@@ -2,6 +2,7 @@
 //! a bearer token (RFC 6750) on everything but the health checks.
 
 mod auth;
+pub(crate) mod edge;
 mod problem;
 pub mod sales;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use ropeline_edge::{Settings, SettingsError};
 use ropeline_queue::SaleId;
 use ropeline_store::QueueStore;
 use tokio::net::TcpListener;
@@ -42,6 +44,15 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// Why not, for the operator.
     fn ready(&self) -> Result<(), String>;
+
+    /// What edges have to know, without an end.
+    ///
+    /// # Errors
+    /// When keys and known answer do not belong together, which only a broken build brings about.
+    fn edge_settings(&self) -> Result<Settings, SettingsError>;
+
+    /// The time in Unix seconds, as tokens count.
+    fn now_s(&self) -> u64;
 }
 
 /// What the operator listener works on.
@@ -72,6 +83,7 @@ pub fn router(operator: Operator) -> Router {
         .route("/api/v1/operator/sales/{sale}", get(sales::show).put(sales::replace).patch(sales::patch))
         .route("/api/v1/operator/sales/{sale}/{command}", post(sales::command))
         .route("/api/v1/queue/admit", post(sales::admit))
+        .route(edge::SETTINGS, get(edge::settings))
         .fallback(async || Problem::not_found());
     let guard = middleware::from_fn_with_state(operator.clone(), auth::require_token);
     let (open, guarded) = if operator.access.metrics_open {

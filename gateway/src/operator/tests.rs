@@ -32,6 +32,23 @@ impl Gateway for Watched {
     fn ready(&self) -> Result<(), String> {
         self.trouble.lock().unwrap().clone().map_or(Ok(()), Err)
     }
+
+    fn edge_settings(&self) -> Result<Settings, SettingsError> {
+        let refreshed: std::collections::BTreeSet<_> =
+            self.refreshed.lock().unwrap().iter().cloned().collect();
+        let sale = |sale| format!(r#"{{"sale":"{sale}","epoch":0,"gate":"queue","routes":[]}}"#);
+        let sales = refreshed.iter().map(sale).collect::<Vec<_>>().join(",");
+        let policy = format!(
+            r#"{{"issuer":"test","api_prefix":"/api/v1/queue","secure_cookies":false,"sales":[{sales}]}}"#
+        );
+        let key = ropeline_token::SigningKey::from_seed([7; 32]).public_key();
+        let keys = ropeline_token::KeySet::new([key]).unwrap();
+        Ok(Settings::new(ropeline_decision::Policy::from_json(policy.as_bytes()).unwrap(), keys))
+    }
+
+    fn now_s(&self) -> u64 {
+        1_800_000_000
+    }
 }
 
 pub(crate) struct Running {
@@ -119,6 +136,7 @@ async fn nothing_but_health_answers_without_the_right_token() {
             (Method::POST, "/api/v1/operator/sales"),
             (Method::POST, "/api/v1/operator/sales/drop/open"),
             (Method::POST, "/api/v1/queue/admit"),
+            (Method::GET, "/api/v1/queue/edge/settings"),
             (Method::GET, "/metrics"),
             (Method::GET, "/nothing"),
         ] {
@@ -357,6 +375,47 @@ async fn a_wrong_definition_is_refused_with_every_fault() {
     }
     let huge = json!({ "id": "drop", "max_active": 1, "title": "x".repeat(MAX_BODY) });
     assert_eq!(running.post("/api/v1/operator/sales", huge).await.0, 413);
+}
+
+#[tokio::test]
+async fn the_settings_for_edges_are_given_out_and_asked_for_again_only_when_they_have_changed() {
+    let running = start(false).await;
+    let token = format!("Bearer {TOKEN}");
+    let get = async |query: &str, tag: Option<&str>| {
+        let client = crate::http_client::builder("http://").no_proxy().build().unwrap();
+        let url = format!("http://{}/api/v1/queue/edge/settings{query}", running.address);
+        let mut request = client.get(url).header("authorization", &token);
+        if let Some(tag) = tag {
+            request = request.header("if-none-match", tag);
+        }
+        request.send().await.unwrap()
+    };
+    let first = get("?send_to=shop&expires_in=1h&past_expiry=open", None).await;
+    assert_eq!(
+        (first.status().as_u16(), &first.headers()["content-type"]),
+        (200, &"application/json".parse().unwrap())
+    );
+    let tag = first.headers()["etag"].to_str().unwrap().to_owned();
+    let settings = Settings::from_json(&first.bytes().await.unwrap()).unwrap();
+    assert_eq!(settings.upstream(), ropeline_edge::Upstream::Shop);
+    assert_eq!(settings.expires_at(), Some(1_800_000_000 + 3_600));
+    assert!(settings.policy().sales.is_empty());
+
+    let query = "?send_to=shop&expires_in=1h&past_expiry=open";
+    let again = get(query, Some(&format!("\"other\", W/{tag}"))).await;
+    assert_eq!((again.status().as_u16(), again.headers()["etag"].to_str().unwrap()), (304, tag.as_str()));
+    assert_eq!(get("", Some(&tag)).await.status(), 200, "other settings have the same tag");
+    running.create("drop").await;
+    let changed = get(query, Some(&tag)).await;
+    assert_eq!(changed.status(), 200);
+    let settings = Settings::from_json(&changed.bytes().await.unwrap()).unwrap();
+    assert_eq!(settings.policy().sales[0].sale.as_str(), "drop");
+
+    for wrong in ["?send_to=nobody", "?expires_in=5", "?past_expiry=open", "?color=red"] {
+        let (status, problem) =
+            running.call(Method::GET, &format!("/api/v1/queue/edge/settings{wrong}"), None).await;
+        assert_eq!((status, &problem["code"]), (400, &json!("request_malformed")), "{wrong}: {problem}");
+    }
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod tests;
 mod texts;
 
 pub use input::{Reader, RoomInput, Standing};
+pub(crate) use prepared::names_tag;
 pub use prepared::{Encoding, Prepared, Representation, Selected};
 pub use texts::Language;
 

@@ -103,7 +103,7 @@ impl Prepared {
         let representation = best.1;
         Selected {
             representation,
-            not_modified: if_none_match.is_some_and(|v| matches(v, &representation.etag)),
+            not_modified: if_none_match.is_some_and(|v| names_tag(v, &representation.etag)),
         }
     }
 
@@ -180,7 +180,8 @@ fn thousandths(value: &str) -> u16 {
     }
 }
 
-fn matches(if_none_match: &str, etag: &str) -> bool {
+/// Whether `If-None-Match` names this entity tag (RFC 9110, section 13.1.2).
+pub(crate) fn names_tag(if_none_match: &str, etag: &str) -> bool {
     let list = if_none_match.trim();
     list == "*" || list.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag)
 }

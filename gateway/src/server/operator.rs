@@ -8,9 +8,12 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
+use ropeline_decision::Policy;
+use ropeline_edge::{Settings, SettingsError};
 use ropeline_queue::SaleId;
 use ropeline_store::Clock;
 
+use crate::edge::export::Exporter;
 use crate::operator::{self, Operator};
 use crate::sales::Sales;
 use crate::shutdown::Stopping;
@@ -61,6 +64,7 @@ pub(super) struct Watch {
     pub(super) sales: Arc<Sales>,
     pub(super) stopping: Stopping,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) exporter: Exporter,
 }
 
 #[async_trait]
@@ -83,5 +87,13 @@ impl operator::Gateway for Watch {
             Some(sale) => Err(format!("sale {}: the store has not moved it on for 10 s", sale.id)),
             None => Ok(()),
         }
+    }
+
+    fn edge_settings(&self) -> Result<Settings, SettingsError> {
+        self.exporter.settings(Policy::clone(&self.sales.policy()))
+    }
+
+    fn now_s(&self) -> u64 {
+        self.clock.now().seconds()
     }
 }

@@ -11,11 +11,12 @@ use serde_json::Value;
 
 use crate::cli::Failure;
 use crate::config::OperatorToken;
+use crate::edge::export;
 use crate::http_client;
 use crate::operator::sales::{AdmitRequest, CommandDocument, SaleDocument, SaleList};
 
 /// A gateway's operator listener.
-pub(super) struct Client {
+pub(crate) struct Client {
     http: reqwest::Client,
     base: Url,
     bearer: header::HeaderValue,
@@ -23,7 +24,7 @@ pub(super) struct Client {
 
 /// The version of a sale's definition: an entity tag (RFC 9110 section 8.8.3).
 #[derive(Debug)]
-pub(super) struct Version(header::HeaderValue);
+pub(crate) struct Version(header::HeaderValue);
 
 /// What a refusing gateway says (RFC 9457).
 #[derive(Deserialize)]
@@ -35,7 +36,7 @@ struct Problem {
 }
 
 impl Client {
-    pub(super) fn new(address: &str, token: &OperatorToken) -> Result<Self, Failure> {
+    pub(crate) fn new(address: &str, token: &OperatorToken) -> Result<Self, Failure> {
         let base = Url::parse(address)
             .map_err(|error| Failure::Found(format!("{address:?} is no address: {error}")))?;
         let bearer = header::HeaderValue::try_from(format!("Bearer {}", token.expose()));
@@ -63,6 +64,18 @@ impl Client {
         body: Option<&(impl Serialize + ?Sized)>,
         over: Option<&Version>,
     ) -> Result<(T, Option<Version>), Failure> {
+        let (bytes, version) = self.bytes(method, path, body, over).await?;
+        let answer = serde_json::from_slice(&bytes).context("the answer is not a Ropeline gateway's")?;
+        Ok((answer, version))
+    }
+
+    async fn bytes(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&(impl Serialize + ?Sized)>,
+        over: Option<&Version>,
+    ) -> Result<(Vec<u8>, Option<Version>), Failure> {
         let url = self.base.join(path).map_err(anyhow::Error::from)?;
         let mut request = self.http.request(method, url).header(header::AUTHORIZATION, &self.bearer);
         if let Some(body) = body {
@@ -81,8 +94,7 @@ impl Client {
         let version = response.headers().get(header::ETAG).cloned().map(Version);
         let bytes = response.bytes().await.context("the gateway broke off")?;
         if status.is_success() {
-            let answer = serde_json::from_slice(&bytes).context("the answer is not a Ropeline gateway's")?;
-            return Ok((answer, version));
+            return Ok((bytes.into(), version));
         }
         match serde_json::from_slice::<Problem>(&bytes) {
             Ok(Problem { code, title, detail }) => {
@@ -94,27 +106,33 @@ impl Client {
         }
     }
 
-    pub(super) async fn list(&self) -> Result<SaleList, Failure> {
+    /// The settings for edges, as the gateway has them now.
+    pub(crate) async fn edge_settings(&self, query: &export::Query) -> Result<Vec<u8>, Failure> {
+        let path = format!("{}?{}", crate::operator::edge::SETTINGS, query.to_text());
+        self.bytes(Method::GET, &path, None::<&Value>, None).await.map(|(document, _)| document)
+    }
+
+    pub(crate) async fn list(&self) -> Result<SaleList, Failure> {
         self.call(Method::GET, "/api/v1/operator/sales", None::<&Value>).await
     }
 
-    pub(super) async fn show(&self, sale: &SaleId) -> Result<SaleDocument, Failure> {
+    pub(crate) async fn show(&self, sale: &SaleId) -> Result<SaleDocument, Failure> {
         self.call(Method::GET, &path(sale), None::<&Value>).await
     }
 
     /// The sale, and the version of its definition.
-    pub(super) async fn read(&self, sale: &SaleId) -> Result<(SaleDocument, Version), Failure> {
+    pub(crate) async fn read(&self, sale: &SaleId) -> Result<(SaleDocument, Version), Failure> {
         let (document, version) = self.exchange(Method::GET, &path(sale), None::<&Value>, None).await?;
         let version = version.ok_or_else(|| anyhow!("{} answers without an ETag", self.base))?;
         Ok((document, version))
     }
 
-    pub(super) async fn create(&self, definition: &SaleDefinition) -> Result<SaleDocument, Failure> {
+    pub(crate) async fn create(&self, definition: &SaleDefinition) -> Result<SaleDocument, Failure> {
         self.call(Method::POST, "/api/v1/operator/sales", Some(definition)).await
     }
 
     /// Creates the sale, or changes it where it differs; says which.
-    pub(super) async fn apply(
+    pub(crate) async fn apply(
         &self,
         definition: &SaleDefinition,
     ) -> Result<(&'static str, SaleDocument), Failure> {
@@ -131,7 +149,7 @@ impl Client {
     }
 
     /// Changes members of the definition, if it is still in the version that was read.
-    pub(super) async fn patch(
+    pub(crate) async fn patch(
         &self,
         sale: &SaleId,
         over: &Version,
@@ -140,7 +158,7 @@ impl Client {
         self.exchange(Method::PATCH, &path(sale), Some(patch), Some(over)).await.map(|(sale, _)| sale)
     }
 
-    pub(super) async fn command(
+    pub(crate) async fn command(
         &self,
         sale: &SaleId,
         name: &str,
@@ -150,7 +168,7 @@ impl Client {
         self.call(Method::POST, &format!("{}/{name}", path(sale)), body).await
     }
 
-    pub(super) async fn admit(&self, request: &AdmitRequest) -> Result<CommandDocument, Failure> {
+    pub(crate) async fn admit(&self, request: &AdmitRequest) -> Result<CommandDocument, Failure> {
         self.call(Method::POST, "/api/v1/queue/admit", Some(request)).await
     }
 }
