@@ -158,7 +158,8 @@ export function pollDelay(snapshot, ahead, now, random) {
   const { phase, joins_open_at, opens_at, draw, poll_after_ms = 60_000 } = snapshot;
   let delay;
   if (phase === "open") {
-    const eta = etaOf(ahead, snapshot);
+    // What is only expected is no reason to look away for long.
+    const eta = (snapshot.rate_below ?? null) === null ? etaOf(ahead, snapshot) : null;
     // While the pace is not known: as if ten a second went in.
     delay = between(2_000, eta ? eta.low_s * 100 : (ahead ?? 500) * 10, 60_000);
   } else if (phase === "scheduled" || phase === "pre_queue") {

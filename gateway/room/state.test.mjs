@@ -119,6 +119,15 @@ test("an older snapshot out of a cache is passed over; a restart is not", () => 
   assert.equal(room.compare(drawn, { ...drawn, draw: { ...drawn.draw, seed: "bb" } }), "restart");
 });
 
+test("a wait that is only expected makes no poll later than one that is unknown", () => {
+  const slow = { rate: { low: 0.5, high: 1 } };
+  assert.equal(room.pollDelay(snapshot(slow), 1, 0, 0), 6_000);
+  for (const ahead of [0, 1, 40]) {
+    const expected = room.pollDelay(snapshot({ ...slow, rate_below: 1_041 }), ahead, 0, 0);
+    assert.equal(expected, room.pollDelay(snapshot({ rate: null }), ahead, 0, 0));
+  }
+});
+
 test("polls keep between 2 and 60 seconds, under the snapshot's bound, and spread", () => {
   for (let ahead = 0; ahead < 3_000_000; ahead = ahead * 2 + 1) {
     for (const rate of [null, { low: 1, high: 2 }, { low: 50_000, high: 60_000 }]) {

@@ -242,11 +242,13 @@ impl Queue {
         }
     }
 
-    /// A visitor who takes a new number cannot be recalled on the old one.
+    /// A visitor who takes a new number cannot be recalled on the old one. The old one is left, if it was drawn: its join
+    /// stays on record, and must not be taken for the visitor's once the newer one is forgotten.
     fn give_up(&mut self, arrival: Arrival) {
-        if !self.admissions.contains_key(&arrival)
-            && let Some(place) = self.place(arrival)
-        {
+        let Some(place) = self.place(arrival) else { return };
+        if arrival < self.forgotten().start {
+            self.set(arrival, place, AdmissionState::Left);
+        } else if !self.admissions.contains_key(&arrival) {
             self.set(arrival, place, AdmissionState::Lapsed);
         }
     }

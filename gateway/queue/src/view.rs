@@ -140,7 +140,8 @@ impl SaleView {
     /// alike: the arrival is a good one.
     pub fn poll_after_ms(&self, standing: Standing, now: UnixMillis, seed: u64) -> u64 {
         let distance = match standing {
-            Standing::Waiting { eta: Some(eta), .. } => Distance::Eta(eta),
+            // What is only expected is no reason to look away for long.
+            Standing::Waiting { eta: Some(eta), .. } if self.rate_below.is_none() => Distance::Eta(eta),
             Standing::Waiting { ahead: Some(ahead), .. } if self.is_under_way() => Distance::Ahead(ahead),
             Standing::Scheduled | Standing::Waiting { .. } => {
                 let moment = self.next_moment().map_or(UNSET_OPENING_MS, |at| at.since(now));

@@ -610,6 +610,30 @@ fn a_lease_that_still_runs_is_not_forgotten_nor_are_those_behind_it() {
 }
 
 #[test]
+fn who_was_drawn_and_came_again_is_forgotten_over_a_restart_too() {
+    let mut raw = drawn_sale();
+    raw.closes_at = None;
+    let mut rig = Rig::new(raw);
+    rig.pass(10_000);
+    rig.join_as(1, false).unwrap();
+    rig.pass(20_000);
+    rig.pass(REVEAL_AFTER_MS);
+    rig.pass(DAY);
+    let again = rig.join_as(1, true).unwrap();
+    assert_eq!((again.arrival, again.new), (Arrival(1), true));
+    let changes = rig.queue.take_changes();
+    rig.pass(DAY);
+    rig.pass(DAY);
+    rig.pass(DAY);
+    assert!(rig.queue.visitors.is_empty());
+    let kept: Vec<_> = changes.admissions.into_iter().filter(|record| record.arrival == Arrival(0)).collect();
+    let first = changes.joins[0];
+    let definition = SaleDefinition::clone(rig.queue.definition());
+    let restored = Queue::restore(definition, rig.queue.core.clone(), [first], kept, []);
+    assert!(restored.visitors.is_empty(), "the number before the last came back to life");
+}
+
+#[test]
 fn who_was_drawn_is_remembered_for_good() {
     let mut raw = drawn_sale();
     raw.closes_at = None;

@@ -53,6 +53,20 @@ fn a_wait_is_known_from_the_opening_on_as_far_as_the_pace_alone_decides() {
 }
 
 #[test]
+fn who_is_told_what_is_only_expected_looks_again_as_soon_as_who_is_told_nothing() {
+    let mut rig = Rig::new(sale(Pace::Batch { admit: 1, every_ms: 3_600_000 }, 3));
+    let crowd = rig.crowd(5);
+    rig.pass(250);
+    let view = rig.queue.view(rig.now);
+    for arrival in &crowd[1..] {
+        let standing = rig.standing(*arrival);
+        let after_ms = view.poll_after_ms(standing, rig.now, arrival.0);
+        assert!(after_ms < 3_000, "{standing:?}: {after_ms} ms, and the operator may call by hand meanwhile");
+    }
+    assert!(eta(&rig, crowd[2]).is_some() && eta(&rig, crowd[3]).is_none());
+}
+
+#[test]
 fn a_change_of_pace_is_told_at_once() {
     let mut rig = Rig::new(sale(Pace::Batch { admit: 10, every_ms: 5_000 }, 1_000));
     let crowd = rig.crowd(1_000);
