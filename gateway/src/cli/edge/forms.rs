@@ -1,7 +1,9 @@
 //! The forms in which hosts take the settings.
 
+use base64ct::{Base64UrlUnpadded, Encoding as _};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::cli::Failure;
 
@@ -42,14 +44,19 @@ impl Cdn {
     }
 }
 
-/// A Config Store as an object of strings: `settings` says how many pieces there are, `settings.0` is the first.
+/// A Config Store as an object of strings. `settings` is the document or, where that is too long, the keys of its pieces.
+///
+/// The keys tell the pieces of one document from those of another: `settings`, written last, replaces all at once.
 fn config_store(document: &str) -> String {
     let pieces = pieces(document);
-    let mut store = Map::new();
-    store.insert("settings".to_owned(), pieces.len().to_string().into());
-    for (number, piece) in pieces.into_iter().enumerate() {
-        store.insert(format!("settings.{number}"), piece.into());
+    if pieces.len() <= 1 {
+        return format!("{:#}\n", json!({ "settings": document }));
     }
+    let digest = Sha256::digest(document.as_bytes());
+    let name = Base64UrlUnpadded::encode_string(digest.get(..6).unwrap_or_default());
+    let keys: Vec<String> = (0..pieces.len()).map(|number| format!("{name}.{number}")).collect();
+    let mut store = Map::from_iter([("settings".to_owned(), keys.join(" ").into())]);
+    store.extend(keys.into_iter().zip(pieces.into_iter().map(Value::from)));
     format!("{:#}\n", json!(store))
 }
 
@@ -85,17 +92,20 @@ pub(super) fn document(text: &str) -> Result<String, Failure> {
 fn within(value: &Value) -> Option<String> {
     match value {
         Value::Object(members) => {
-            let count = members.get("settings").and_then(Value::as_str).and_then(|count| count.parse().ok());
-            if let Some(count) = count {
-                let piece = |number: usize| members.get(&format!("settings.{number}"))?.as_str();
-                return (0..count).map(piece).collect();
+            let keys = members.get("settings").and_then(Value::as_str).filter(|text| !is_object(text));
+            match keys {
+                Some(keys) => keys.split_whitespace().map(|key| members.get(key)?.as_str()).collect(),
+                None => members.values().find_map(within),
             }
-            members.values().find_map(within)
         }
         Value::Array(entries) => entries.iter().find_map(within),
-        Value::String(text) if text.trim_start().starts_with('{') => Some(text.clone()),
+        Value::String(text) if is_object(text) => Some(text.clone()),
         _ => None,
     }
+}
+
+fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{')
 }
 
 #[cfg(test)]
@@ -116,7 +126,7 @@ mod tests {
     fn no_value_of_a_config_store_is_too_long() {
         let store: Map<String, Value> =
             serde_json::from_str(&Cdn::Fastly.form(&"ö".repeat(2 * STORE_VALUE + 1))).unwrap();
-        assert_eq!(store["settings"], "3");
+        assert_eq!(store["settings"].as_str().unwrap().split(' ').count(), 3);
         assert_eq!(store.len(), 4);
         for value in store.values() {
             assert!(value.as_str().unwrap().chars().count() <= STORE_VALUE);
@@ -124,8 +134,19 @@ mod tests {
     }
 
     #[test]
+    fn two_documents_are_in_pieces_of_different_names() {
+        let keys = |letter: &str| {
+            let store = Cdn::Fastly.form(&letter.repeat(2 * STORE_VALUE));
+            let store: Value = serde_json::from_str(&store).unwrap();
+            store["settings"].as_str().unwrap().split(' ').map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (one, other) = (keys("a"), keys("b"));
+        assert!(one.iter().all(|key| !other.contains(key)), "{one:?} and {other:?}");
+    }
+
+    #[test]
     fn what_holds_no_settings_is_told() {
-        for text in ["[]", r#"{"keys":[]}"#, r#"{"settings":"2","settings.0":"{"}"#, "7"] {
+        for text in ["[]", r#"{"keys":[]}"#, r#"{"settings":"a b","a":"{"}"#, "7"] {
             assert!(document(text).is_err(), "{text}");
         }
     }
