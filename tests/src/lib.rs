@@ -18,6 +18,7 @@ pub mod browser;
 pub mod conformance;
 pub mod edge_hosts;
 pub mod gateway;
+pub mod guests;
 pub mod http;
 pub mod origin;
 pub mod ports;

@@ -41,6 +41,7 @@ fn parse() -> Result<Environment, &'static str> {
     let (mut settings, mut gateway, mut shop, mut client_address) = (None, None, None, None);
     for (name, value) in wasip2::cli::environment::get_environment() {
         match name.as_str() {
+            _ if value.is_empty() => {}
             "ROPELINE_SETTINGS" => settings = Some(value),
             "ROPELINE_GATEWAY" => gateway = Some(value),
             "ROPELINE_SHOP" => shop = Some(value),

@@ -1,0 +1,127 @@
+//! Viceroy, on which services of Fastly Compute run at home, with the files of `cdn-config/fastly`.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use ropeline_tests::conformance::{EdgeUnderTest, HostTraits, RawForm, Running, Upstream, run};
+use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
+use ropeline_tests::guests::{deployed, guest, set};
+use serde_json::json;
+
+use crate::rotation::{admitted_throughout, keys, settings, visit};
+
+/// What an entry of a config store takes, in characters.
+const ENTRY: usize = 8_000;
+
+struct Fastly;
+
+impl EdgeUnderTest for Fastly {
+    fn name(&self) -> &str {
+        "fastly"
+    }
+
+    fn traits(&self) -> HostTraits {
+        use RawForm::{Backslash, DotSegments, Host, Target, UrlCharacters};
+
+        // Its SDK reads targets as the URL standard does, and sends on what it has read.
+        HostTraits { alters: [Backslash, DotSegments, Host, Target, UrlCharacters].into(), keeps_host: true }
+    }
+
+    async fn start(&self, settings: &str, gateway: SocketAddr, shop: SocketAddr) -> Result<Running, Missing> {
+        Ok(start(settings, gateway, shop).await?.into())
+    }
+}
+
+async fn start(settings: &str, gateway: SocketAddr, shop: SocketAddr) -> Result<EdgeHost, Missing> {
+    let mut manifest = deployed("fastly/fastly.toml");
+    for (placeholder, address) in [("http://127.0.0.1:8080", gateway), ("http://127.0.0.1:8081", shop)] {
+        manifest = set(&manifest, placeholder, &format!("http://{address}"));
+    }
+    EdgeHost::start("viceroy", |address, _| {
+        Launch::new()
+            .file("fastly.toml", manifest)
+            .file("ropeline.json", store(settings))
+            .copy("ropeline_edge_fastly.wasm", &guest("ropeline-edge-fastly", "wasm32-wasip1", "release"))
+            .arguments(["--addr", &address.to_string(), "-C", "fastly.toml", "ropeline_edge_fastly.wasm"])
+    })
+    .await
+}
+
+/// The config store with these settings.
+fn store(settings: &str) -> String {
+    if settings.chars().count() <= ENTRY {
+        return json!({ "settings": settings }).to_string();
+    }
+    let characters: Vec<char> = settings.chars().collect();
+    let mut store = serde_json::Map::new();
+    for (number, part) in characters.chunks(ENTRY).enumerate() {
+        store.insert(format!("part.{number}"), part.iter().collect::<String>().into());
+    }
+    let names: Vec<&str> = store.keys().map(String::as_str).collect();
+    let names = names.join(" ");
+    store.insert("settings".to_owned(), names.into());
+    serde_json::Value::from(store).to_string()
+}
+
+/// Puts other settings into the store of a host that runs, in one step.
+fn change(host: &Path, settings: &str) {
+    let (new, file) = (host.join("ropeline.json.new"), host.join("ropeline.json"));
+    fs::write(&new, store(settings)).expect("a store");
+    fs::rename(new, file).expect("its place");
+}
+
+#[tokio::test]
+async fn fastly_does_as_every_edge_does() {
+    run(&Fastly).await;
+}
+
+#[tokio::test]
+async fn keys_are_exchanged_under_traffic() {
+    let (gateway, shop) = (Upstream::open("gateway").await, Upstream::open("shop").await);
+    let [old, new] = keys();
+    let host = match start(&settings(&[&old]), gateway.address(), shop.address()).await {
+        Ok(host) => host,
+        Err(missing) if missing.permitted().is_some() => return eprintln!("not run: {missing}"),
+        Err(missing) => panic!("{missing}"),
+    };
+    assert_eq!(visit(host.address(), &new.token()).await, Some(429), "a key that is not published yet");
+    let published = async {
+        change(host.folder(), &settings(&[&old, &new]));
+        visit(host.address(), &new.token()).await
+    };
+    let (status, _) = admitted_throughout(host.address(), &old.token(), published).await;
+    assert_eq!(status, Some(200), "a new key holds from the next request on");
+    let withdrawn = async {
+        change(host.folder(), &settings(&[&new]));
+        visit(host.address(), &old.token()).await
+    };
+    let (status, _) = admitted_throughout(host.address(), &new.token(), withdrawn).await;
+    assert_eq!(status, Some(429), "a key that was withdrawn");
+}
+
+/// Settings too long for one entry are read from several, and an entry that is missing lets nobody pass.
+#[tokio::test]
+async fn long_settings_are_in_several_entries() {
+    let (gateway, shop) = (Upstream::open("gateway").await, Upstream::open("shop").await);
+    let [key, _] = keys();
+    let mut document: serde_json::Value = serde_json::from_str(&settings(&[&key])).expect("JSON");
+    let sales = document["policy"]["sales"].as_array_mut().expect("sales");
+    for number in 0..100 {
+        let mut sale = sales[0].clone();
+        sale["sale"] = format!("drop-{number}").into();
+        sale["routes"] = json!([{ "path": format!("/sale-{number}") }]);
+        sales.push(sale);
+    }
+    let long = document.to_string();
+    assert!(long.len() > ENTRY, "it is long: {}", long.len());
+    let host = match start(&long, gateway.address(), shop.address()).await {
+        Ok(host) => host,
+        Err(missing) if missing.permitted().is_some() => return eprintln!("not run: {missing}"),
+        Err(missing) => panic!("{missing}"),
+    };
+    assert_eq!(visit(host.address(), &key.token()).await, Some(200));
+    let broken = store(&long).replace("\"part.1\"", "\"part.x\"");
+    fs::write(host.folder().join("ropeline.json"), broken).expect("a store");
+    assert_eq!(visit(host.address(), &key.token()).await, Some(503));
+}
