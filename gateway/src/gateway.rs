@@ -38,6 +38,8 @@ pub struct Gateway {
     pub cookies: CookieStyle,
     /// Proxies of ours in front.
     pub trusted: TrustedProxies,
+    /// Whether they also say which host the shopper asked for.
+    pub trust_forwarded_host: bool,
     /// Where the shop is.
     pub upstream: Arc<Upstream>,
     /// How it is asked.

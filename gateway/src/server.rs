@@ -139,6 +139,7 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
         room,
         cookies,
         trusted: TrustedProxies::new(config.listen.trusted_proxies.clone()),
+        trust_forwarded_host: config.listen.trust_forwarded_host,
         upstream: Arc::new(upstream),
         upstream_settings: config.upstream.clone(),
         queue: config.queue.clone(),

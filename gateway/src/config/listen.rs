@@ -23,6 +23,8 @@ pub struct Listen {
     pub behind_tls: bool,
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Whether those peers also say, in `X-Forwarded-Host`, which host the shopper asked for.
+    pub trust_forwarded_host: bool,
 }
 
 impl Listen {
@@ -65,6 +67,11 @@ pub(super) fn read(section: Section<'_>, insecure: Insecure) -> (Vec<SocketAddr>
     tls_section.finish();
     let behind_tls = section.or("behind_tls", false, |item| item.bool());
     let trusted_proxies = trusted_proxies(&section, insecure);
+    let trust_forwarded_host = section.or("trust_forwarded_host", false, |item| item.bool());
+    if trust_forwarded_host && trusted_proxies.as_deref().is_some_and(<[_]>::is_empty) {
+        let what = "nobody may say which host was asked for: no proxy is trusted";
+        section.fault("trust_forwarded_host", Fault::new(what, "name your proxies in trusted_proxies"));
+    }
     if let (Some(shop), Some(None), false) = (&shop, &tls, behind_tls || insecure.plain_http)
         && let Some(open) = shop.iter().find(|address| !address.ip().is_loopback())
     {
@@ -76,8 +83,16 @@ pub(super) fn read(section: Section<'_>, insecure: Insecure) -> (Vec<SocketAddr>
     }
     section.finish();
     let own = shop.iter().flatten().copied().chain([operator]).collect();
-    let listen =
-        || Some(Listen { shop: shop?, operator, tls: tls?, behind_tls, trusted_proxies: trusted_proxies? });
+    let listen = || {
+        Some(Listen {
+            shop: shop?,
+            operator,
+            tls: tls?,
+            behind_tls,
+            trusted_proxies: trusted_proxies?,
+            trust_forwarded_host,
+        })
+    };
     (own, listen())
 }
 

@@ -2,6 +2,7 @@
 
 pub mod context;
 mod failure;
+mod forwarded_host;
 mod logging;
 pub mod request;
 mod request_body;

@@ -16,7 +16,7 @@ use crate::framing::Malformed;
 use crate::gateway::Gateway;
 use crate::identity::Field;
 use crate::phases::context::{Admitted, Context};
-use crate::phases::{failure, upstream_request};
+use crate::phases::{failure, forwarded_host, upstream_request};
 use crate::problem::Problem;
 use crate::shopper;
 use crate::verified::Verified;
@@ -60,11 +60,17 @@ pub(super) async fn filter(
             Next::Answer(malformed(fault, gateway.limits.header_bytes).answer())
         }
         None => {
+            let believed =
+                gateway.trust_forwarded_host && peer.is_some_and(|peer| gateway.trusted.contains(peer));
             let scheme = upstream_request::scheme(gateway, session);
             if let Some(target) = origin_form(session.req_header(), scheme) {
                 session.req_header_mut().set_raw_path(target.as_bytes())?;
             }
-            decide(gateway, session.req_header(), context)
+            if believed && forwarded_host::apply(session.req_header_mut()).is_err() {
+                reject(context, Rejection::HostInvalid)
+            } else {
+                decide(gateway, session.req_header(), context)
+            }
         }
     };
     let answer = match next {

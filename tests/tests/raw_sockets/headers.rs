@@ -1,7 +1,8 @@
 //! Header lines: RFC 9112 section 5, RFC 9110 sections 5 and 7.
 
+use ropeline_tests::gateway::{Gateway, Sale, Settings};
 use ropeline_tests::raw::Outcome;
-use ropeline_tests::shop::BODY;
+use ropeline_tests::shop::{BODY, Shop};
 
 use crate::Front;
 
@@ -130,4 +131,29 @@ async fn headers_of_one_hop_end_at_the_gateway() {
             ),
         ])
         .await;
+}
+
+#[tokio::test]
+async fn a_host_that_a_trusted_proxy_names_is_the_one_decided_upon_and_asked_for() {
+    let shop = Shop::open().await;
+    let settings = Settings::new(shop.address()).set("listen", "trusted_proxies", r#"["127.0.0.1"]"#).set(
+        "listen",
+        "trust_forwarded_host",
+        "true",
+    );
+    let sale = Sale::new("drop", &["/sale"]).set("hosts", r#"["shop.test"]"#);
+    let front = Front { gateway: Gateway::start(settings, &[sale]).await, shop };
+    let asked = |path: &str, forwarded: &str| {
+        format!("GET {path} HTTP/1.1\r\nHost: gateway.test\r\n{forwarded}\r\n").into_bytes()
+    };
+    let named = asked("/sale", "X-Forwarded-Host: SHOP.test\r\n");
+    front.does_not_forward(&[("a protected path of the host named", named.as_slice())]).await;
+    let doubtful = asked("/free", "X-Forwarded-Host: a.test, shop.test\r\n");
+    let twice = asked("/free", "X-Forwarded-Host: a.test\r\nX-Forwarded-Host: shop.test\r\n");
+    front.refuses(&[("a list", doubtful.as_slice()), ("two lines", twice.as_slice())]).await;
+
+    let answer = front.exchange(&asked("/sale", "X-Forwarded-Host: other.test\r\n")).await.answer();
+    assert_eq!((answer.status, answer.text().as_str()), (200, BODY));
+    let seen = String::from_utf8_lossy(&front.shop.bytes().concat()).to_lowercase();
+    assert!(seen.contains("\r\nhost: other.test\r\n") && !seen.contains("gateway.test"), "{seen}");
 }
