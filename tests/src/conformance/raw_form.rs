@@ -25,6 +25,8 @@ pub enum RawForm {
     Parameters,
     /// Characters that a URL has to escape, or may, in its path or query.
     UrlCharacters,
+    /// A question mark with nothing after it.
+    EmptyQuery,
     /// A target that is no path: `*`, an absolute one, none at all, or with a fragment.
     Target,
     /// A host that is none.
@@ -78,6 +80,7 @@ pub(super) fn of(case: &Case) -> BTreeSet<RawForm> {
     }
     let odd = |byte: u8| !byte.is_ascii_graphic() || b"\"<>`{}|^'[]".contains(&byte);
     note(path.bytes().any(odd) || query.bytes().any(|byte| odd(byte) || byte == b'\\'), UrlCharacters);
+    note(query.is_empty() && case.target.ends_with('?'), EmptyQuery);
     note(!path.starts_with('/') || case.target.contains('#'), Target);
     note(!is_host_name(&case.host), Host);
     note(is_host_name(&case.host) && (case.host.ends_with('.') || case.host.contains(':')), HostSpelling);
@@ -146,6 +149,7 @@ mod tests {
         assert_eq!(forms("/a%2Fb", &[]), [EscapedSlash]);
         assert_eq!(forms("/a%0Ab%", &[]), [BrokenEscape, EscapedBytes]);
         assert_eq!(forms("/a;b?\"", &[]), [Parameters, UrlCharacters]);
+        assert_eq!(forms("/a?", &[]), [EmptyQuery]);
         assert_eq!(forms("*", &[]), [Target]);
         assert_eq!(
             forms("/", &[("a", b"\xFF"), ("A", b"x"), ("b_c", b"")]),

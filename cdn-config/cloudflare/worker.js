@@ -1,0 +1,4 @@
+import module from './ropeline/ropeline_edge.wasm';
+import { worker } from './ropeline/cloudflare.js';
+
+export default worker(module);

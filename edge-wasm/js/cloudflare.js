@@ -1,0 +1,56 @@
+// Cloudflare Workers, and workerd.
+
+import { Edge } from './edge.js';
+import { Handler } from './handler.js';
+import { fetched } from './settings.js';
+
+const KEY = 'settings';
+
+/** The default export of a Worker. */
+export function worker(module, options = {}) {
+  // workerd decodes header values from UTF-8.
+  const handler = new Handler(new Edge(module, { headers: 'text' }), options);
+  return {
+    fetch: (request, env, context) => handler.fetch(request, reach(request, env, context, options)),
+  };
+}
+
+function reach(request, env, context, { everySeconds = 30 }) {
+  const waitUntil = (promise) => context.waitUntil(promise);
+  return {
+    settings: stored(env, everySeconds),
+    waitUntil,
+    headerText: (value) => value,
+    // Nothing under a protected address is kept, whatever the shop says of it.
+    send: (to, target, init, guarded) => send(env, request, to, target, guarded ? { ...init, cache: 'no-store' } : init),
+    room: {
+      cache: caches.default,
+      waitUntil,
+      send: (path, headers) => send(env, request, 'gateway', path, { headers, redirect: 'manual' }),
+    },
+  };
+}
+
+// A namespace of Workers KV, or a variable: settings themselves, or an address that has them.
+function stored(env, everySeconds) {
+  const { ROPELINE_KV: namespace, ROPELINE_SETTINGS: variable } = env;
+  // KV keeps an answer for 30 seconds at least.
+  if (namespace) return () => namespace.get(KEY, { cacheTtl: Math.max(30, everySeconds) });
+  return fetched(variable);
+}
+
+async function send(env, request, to, target, init) {
+  const upstream = to === 'shop' ? env.SHOP : env.GATEWAY;
+  const address = new URL(request.url).origin + target;
+  // The shopper's address goes along, and with it `Host`; where to connect is said aside.
+  let answer;
+  if (typeof upstream?.fetch === 'function') answer = await upstream.fetch(address, init);
+  else if (upstream) answer = await fetch(address, { ...init, cf: { resolveOverride: upstream } });
+  else answer = await fetch(address, init);
+  // Cloudflare answers in place of an origin that cannot be reached.
+  if (answer.status === 530 || (answer.status >= 520 && answer.status <= 526)) {
+    throw new Error(`the ${to} cannot be reached: ${answer.status}`);
+  }
+  return answer;
+}
+

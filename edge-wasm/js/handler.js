@@ -1,0 +1,140 @@
+// Carries a plan out, on any host that speaks Fetch. The hosts' own files say how they reach others, and nothing else.
+
+import { Keeper } from './settings.js';
+import { Rooms } from './rooms.js';
+import { unreachable } from './unreachable.js';
+
+const RETRY_AFTER_S = '5';
+
+/** One for each isolate: settings and rooms outlive a request. */
+export class Handler {
+  #edge;
+  #keeper;
+  #rooms;
+  #now;
+
+  constructor(edge, { everySeconds, now = Date.now, log } = {}) {
+    this.#edge = edge;
+    this.#keeper = new Keeper(edge, { everySeconds, now, log });
+    this.#rooms = new Rooms({ now });
+    this.#now = now;
+  }
+
+  /** What to do with a request; `null` when nobody may pass. */
+  async plan(request, io) {
+    await this.#keeper.ready(io.settings, io.waitUntil);
+    return this.#edge.plan(request, this.#now() / 1000);
+  }
+
+  /** The answer to a request of the Fetch standard. */
+  async fetch(request, io) {
+    const target = targetOf(request.url);
+    const host = request.headers.get('host') ?? new URL(request.url).host;
+    const plan = await this.plan({ method: request.method, host, target, headers: request.headers }, io);
+    return plan?.act === 'forward' ? this.#forward(request, plan, io) : this.answer(request, plan, io);
+  }
+
+  /** The answer to a request that is not sent on. */
+  async answer(request, plan, io) {
+    if (plan?.act === 'answer') return made(request.method, plan.status, plan.headers, plan.body);
+    if (plan?.act !== 'room') return unreachable(request.method);
+    try {
+      const language = request.headers.get('accept-language') ?? '';
+      const room = await this.#rooms.get(plan.path, language, io.room);
+      const headers = [...room.headers, ['cache-control', 'private, no-store']];
+      if (plan.status >= 400) headers.push(['retry-after', RETRY_AFTER_S]);
+      return made(request.method, plan.status, headers, room.body);
+    } catch {
+      return unreachable(request.method);
+    }
+  }
+
+  async #forward(request, plan, io) {
+    const headers = new Headers(request.headers);
+    if (plan.to === 'shop') {
+      for (const name of [...headers.keys()]) if (isOurs(name)) headers.delete(name);
+    }
+    for (const [name, value] of plan.set) headers.set(name, io.headerText(value));
+    const init = { method: request.method, headers, redirect: 'manual' };
+    if (request.body) Object.assign(init, { body: request.body, duplex: 'half' });
+    try {
+      return await io.send(plan.to, plan.target, init, plan.sale !== null);
+    } catch {
+      return plan.room
+        ? unreachable(request.method)
+        : made(request.method, 502, [['content-type', 'text/plain'], ['cache-control', 'no-store']], 'Bad gateway\n');
+    }
+  }
+}
+
+/** Whether only Ropeline may set a field; CGI-like servers take both spellings for one. */
+export function isOurs(name) {
+  return /^ropeline[-_]/i.test(name);
+}
+
+function made(method, status, headers, body) {
+  return new Response(method === 'HEAD' ? null : body, { status, headers });
+}
+
+/** Path and query of an address, as they stand there. */
+export function targetOf(url) {
+  const target = url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/#.*$/s, '');
+  return target.startsWith('/') ? target : `/${target}`;
+}
+
+/** A text as header values are spelt by the Fetch standard: each of its bytes a character. */
+export function byteString(value) {
+  return String.fromCharCode(...new TextEncoder().encode(value));
+}
+
+// What belongs to a connection and not to a request (RFC 9110, section 7.6.1), and what `fetch` sets itself.
+const OF_THE_CONNECTION = [
+  'connection',
+  'content-length',
+  'host',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+];
+
+/**
+ * Ways to reach gateway and shop on hosts whose `fetch` goes to the address it is given: `upstreams` are the two
+ * origins. Such a `fetch` cannot set `Host`: what the shopper asked for goes along as `X-Forwarded-Host`.
+ */
+export function reach({ upstreams, client, host, proto, cache, waitUntil, settings }) {
+  const to = (name) => {
+    if (!upstreams[name]) throw new Error(`the address of the ${name} is not set`);
+    return upstreams[name].replace(/\/+$/, '');
+  };
+  return {
+    settings,
+    waitUntil,
+    headerText: byteString,
+    async send(name, target, init) {
+      const named = (init.headers.get('connection') ?? '').split(',').map((token) => token.trim());
+      for (const field of [...OF_THE_CONNECTION, ...named]) if (field) init.headers.delete(field);
+      if (client) init.headers.append('x-forwarded-for', client);
+      init.headers.set('x-forwarded-host', host);
+      init.headers.set('x-forwarded-proto', proto);
+      return decoded(await fetch(to(name) + target, init));
+    },
+    room: {
+      cache,
+      waitUntil,
+      send: async (path, headers) => fetch(to('gateway') + path, { headers, redirect: 'manual' }),
+    },
+  };
+}
+
+// Such a `fetch` hands out decoded bodies, and some leave the coding they had in the head.
+function decoded(answer) {
+  if (!answer.headers.has('content-encoding') || answer.body === null) return answer;
+  const { status, statusText } = answer;
+  const headers = new Headers(answer.headers);
+  headers.delete('content-encoding');
+  headers.delete('content-length');
+  return new Response(answer.body, { status, statusText, headers });
+}

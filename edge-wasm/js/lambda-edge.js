@@ -1,0 +1,78 @@
+// AWS Lambda@Edge, on CloudFront's viewer-request or origin-request event.
+
+import { STATUS_CODES } from 'node:http';
+
+import { Edge } from './edge.js';
+import { Handler, isOurs } from './handler.js';
+
+/**
+ * The handler. `settings` reads them; `gateway` is the gateway's origin. There are no environment variables at
+ * CloudFront's edge: what differs stands in the file that calls this.
+ */
+export function lambdaEdge(module, { gateway, settings, ...options }) {
+  // CloudFront decodes header values from UTF-8.
+  const handler = new Handler(new Edge(module, { headers: 'text' }), options);
+  const io = {
+    settings,
+    // The process sleeps between two requests; what was begun goes on with the next.
+    waitUntil: (promise) => void promise,
+    room: {
+      cache: null,
+      waitUntil: (promise) => void promise,
+      send: (path, headers) => fetch(new URL(path, gateway), { headers, redirect: 'manual' }),
+    },
+  };
+  return async (event) => {
+    const { request } = event.Records[0].cf;
+    const headers = Object.entries(request.headers).flatMap(([name, lines]) => lines.map(({ value }) => [name, value]));
+    const plan = await handler.plan(
+      {
+        method: request.method,
+        host: request.headers.host?.[0]?.value ?? '',
+        target: request.querystring ? `${request.uri}?${request.querystring}` : request.uri,
+        headers,
+      },
+      io,
+    );
+    if (plan?.act === 'forward') return forwarded(request, plan, gateway);
+    const language = headers.find(([name]) => name === 'accept-language');
+    const asked = { method: request.method, headers: new Headers(language ? [language] : []) };
+    return generated(await handler.answer(asked, plan, io));
+  };
+}
+
+// CloudFront sends on what is handed back to it.
+function forwarded(request, plan, gateway) {
+  const [uri, ...query] = plan.target.split('?');
+  request.uri = uri;
+  request.querystring = query.join('?');
+  if (plan.to === 'shop') {
+    for (const name of Object.keys(request.headers)) if (isOurs(name)) delete request.headers[name];
+  }
+  for (const [name, value] of plan.set) request.headers[name] = [{ key: name, value }];
+  // The origin of the distribution is the one that most requests go to; the event names it before the origin only.
+  if (plan.to === 'gateway' && request.origin) sendTo(request.origin, new URL(gateway));
+  return request;
+}
+
+function sendTo(origin, { hostname, port, protocol }) {
+  if (!origin.custom) return;
+  const name = protocol.slice(0, -1);
+  Object.assign(origin.custom, {
+    domainName: hostname,
+    port: Number(port) || (name === 'https' ? 443 : 80),
+    protocol: name,
+    path: '',
+  });
+}
+
+async function generated(answer) {
+  const headers = {};
+  for (const [name, value] of answer.headers) headers[name] = [{ key: name, value }];
+  const response = { status: String(answer.status), statusDescription: STATUS_CODES[answer.status] ?? '', headers };
+  if (answer.body) {
+    response.bodyEncoding = 'base64';
+    response.body = Buffer.from(await answer.arrayBuffer()).toString('base64');
+  }
+  return response;
+}

@@ -1,0 +1,100 @@
+// The room, fetched once a second and not once a shopper. It is the same bytes for everyone.
+
+// As long as the gateway lets a room be kept.
+const MAX_AGE_MS = 1000;
+// Languages that are asked for, times sales.
+const MAX_ROOMS = 64;
+const FETCHED_AT = 'x-ropeline-fetched-at';
+
+// Of the room's fields, those that belong to what is answered in a page's place. Not its coding: every host here hands
+// out decoded bodies, and compresses for the shopper itself.
+const KEPT = [
+  'content-type',
+  'content-language',
+  'content-security-policy',
+  'x-content-type-options',
+  'x-frame-options',
+  'referrer-policy',
+  'vary',
+];
+
+/** Rooms in memory, and in the host's own cache where there is one. */
+export class Rooms {
+  #now;
+  #kept = new Map();
+
+  constructor({ now = Date.now } = {}) {
+    this.#now = now;
+  }
+
+  /**
+   * The room at `path`, for `language`: `send(path, headers)` fetches one, `cache` is the host's (or null), `waitUntil`
+   * takes what need not be waited for. Throws when there is none.
+   */
+  async get(path, language, { send, cache, waitUntil }) {
+    const key = `${path}\n${language}`;
+    const kept = this.#kept.get(key);
+    if (kept && this.#fresh(kept.at)) return kept;
+    const room = (await this.#fromCache(key, cache)) ?? (await this.#fetch(key, path, language, send, cache, waitUntil));
+    this.#keep(key, room);
+    return room;
+  }
+
+  #fresh(at) {
+    const age = this.#now() - at;
+    return age >= 0 && age < MAX_AGE_MS;
+  }
+
+  #keep(key, room) {
+    this.#kept.delete(key);
+    this.#kept.set(key, room);
+    for (const [oldest] of this.#kept) {
+      if (this.#kept.size <= MAX_ROOMS) break;
+      this.#kept.delete(oldest);
+    }
+  }
+
+  // A cache that fails is no cache. Not every one of them looks at Cache-Control, so the age is checked here.
+  async #fromCache(key, cache) {
+    try {
+      const answer = await cache?.match(cacheUrl(key));
+      const at = Number(answer?.headers.get(FETCHED_AT));
+      return answer && this.#fresh(at) ? await read(answer, at) : null;
+    } catch {
+      return null;
+    }
+  }
+
+  async #fetch(key, path, language, send, cache, waitUntil) {
+    const headers = new Headers();
+    if (language) headers.set('accept-language', language);
+    const at = this.#now();
+    const answer = await send(path, headers);
+    if (answer.status !== 200) {
+      await answer.body?.cancel();
+      throw new Error(`the gateway answered with ${answer.status} for ${path}`);
+    }
+    const room = await read(answer, at);
+    if (cache) waitUntil(store(cache, key, room).catch(() => {}));
+    return room;
+  }
+}
+
+async function store(cache, key, { at, headers, body }) {
+  const kept = new Headers([...headers, ['cache-control', 'public, max-age=1'], [FETCHED_AT, String(at)]]);
+  kept.delete('vary');
+  await cache.put(cacheUrl(key), new Response(body, { headers: kept }));
+}
+
+// What the room varies by is part of its address, for caches that do not look at Vary.
+function cacheUrl(key) {
+  return `https://rooms.ropeline.invalid/${encodeURIComponent(key)}`;
+}
+
+async function read(answer, at) {
+  const headers = KEPT.flatMap((name) => {
+    const value = answer.headers.get(name);
+    return value === null ? [] : [[name, value]];
+  });
+  return { at, headers, body: await answer.arrayBuffer() };
+}

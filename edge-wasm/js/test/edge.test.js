@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Edge, SettingsRefused } from '../edge.js';
+import { module, NOW, settings, signer } from './support.js';
+
+const visit = (headers) => ({ method: 'GET', host: 'shop.example', target: '/sale/7?a=b', headers });
+
+test('a token that holds is sent on, one that does not waits', () => {
+  const key = signer();
+  const edge = new Edge(module);
+  edge.configure(settings(key, { send_to: 'shop' }));
+  const admitted = edge.plan(visit([['Cookie', `a=b; __Host-ropeline-admission-drop=${key.token()}`]]), NOW);
+  assert.equal(admitted.act, 'forward');
+  assert.equal(admitted.target, '/sale/7?a=b');
+  assert.deepEqual(admitted.set.slice(1), [['ropeline-sale', 'drop'], ['ropeline-visitor', 'visitor']]);
+  const late = edge.plan(visit([['ropeline-admission', key.token()]]), NOW + 1_000);
+  assert.deepEqual([late.act, late.kind, late.code], ['answer', 'wait', 'token_expired']);
+});
+
+test('without settings there is no plan', () => {
+  const edge = new Edge(module);
+  assert.equal(edge.configured, false);
+  assert.equal(edge.plan(visit([]), NOW), null);
+});
+
+test('refused settings leave the ones before in force', () => {
+  const [key, other] = [signer('one'), signer('two')];
+  const edge = new Edge(module);
+  edge.configure(settings(key));
+  for (const [wrong, code] of [
+    ['{', 'settings_not_json'],
+    [settings(other, { version: 2 }), 'settings_version_unknown'],
+    // The known answer is another key's: a broken build would look the same.
+    [settings({ jwk: other.jwk, token: key.token }), 'settings_known_answer_refused'],
+  ]) {
+    assert.throws(() => edge.configure(wrong), (error) => error instanceof SettingsRefused && error.code === code);
+  }
+  assert.equal(edge.plan(visit([['ropeline-admission', key.token()]]), NOW).act, 'forward');
+});
+
+test('header values are bytes, or text where the host says so', () => {
+  const key = signer();
+  const visitor = 'vïsitor €';
+  const token = key.token({ sub: visitor });
+  for (const headers of ['bytes', 'text']) {
+    const edge = new Edge(module, { headers });
+    edge.configure(settings(key, { send_to: 'shop' }));
+    const plan = edge.plan(visit([['x', headers === 'bytes' ? '\xff\xfe' : '€'], ['ropeline-admission', token]]), NOW);
+    assert.deepEqual(plan.set[2], ['ropeline-visitor', visitor]);
+  }
+});
+
+test('a line feed in a value cannot pass for a field of its own', () => {
+  const key = signer();
+  const edge = new Edge(module);
+  edge.configure(settings(key));
+  const plan = edge.plan(visit([['x', `y\nropeline-admission\n${key.token()}`]]), NOW);
+  assert.equal(plan, null);
+});
+
+test('many requests and many settings do not grow the memory without end', () => {
+  const key = signer();
+  const instance = WebAssembly.Instance;
+  let memory;
+  WebAssembly.Instance = function (...parts) {
+    const made = new instance(...parts);
+    memory = made.exports.memory;
+    return made;
+  };
+  const edge = new Edge(module);
+  WebAssembly.Instance = instance;
+  edge.configure(settings(key));
+  const request = visit([['x', 'y'.repeat(60_000)], ['ropeline-admission', key.token()]]);
+  const rounds = (count) => {
+    for (let round = 0; round < count; round += 1) {
+      edge.configure(settings(key));
+      edge.plan(request, NOW);
+    }
+    return memory.buffer.byteLength;
+  };
+  const size = rounds(20);
+  assert.ok(size < 1 << 20, `${size} bytes`);
+  assert.equal(rounds(500), size);
+});

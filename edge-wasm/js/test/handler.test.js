@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Edge } from '../edge.js';
+import { Handler, targetOf } from '../handler.js';
+import { module, NOW, settings, signer } from './support.js';
+
+const ROOM = '<!doctype html><title>The room</title>';
+const PAGE = { accept: 'text/html', host: 'shop.example' };
+
+// A host whose parts are written down.
+function host(key, more = {}) {
+  const state = { clock: NOW * 1000, stored: settings(key, more), reads: 0, rooms: 0, sent: [], log: [], pending: [] };
+  const handler = new Handler(new Edge(module), { now: () => state.clock, log: (line) => state.log.push(line) });
+  const waitUntil = (promise) => state.pending.push(promise);
+  state.io = {
+    waitUntil,
+    settings: async () => {
+      state.reads += 1;
+      if (state.stored instanceof Error) throw state.stored;
+      return state.stored;
+    },
+    headerText: (value) => value,
+    send: async (to, target, init, guarded) => {
+      if (state.away) throw new TypeError('connection refused');
+      state.sent.push({ to, target, init, guarded });
+      return new Response('sent on');
+    },
+    room: {
+      cache: null,
+      waitUntil,
+      send: async () => {
+        if (state.away) throw new TypeError('connection refused');
+        state.rooms += 1;
+        return new Response(ROOM, { headers: { 'content-type': 'text/html', 'set-cookie': 'a=b', etag: '"x"' } });
+      },
+    },
+  };
+  state.ask = (path, init) => handler.fetch(new Request(`https://shop.example${path}`, init), state.io);
+  state.settle = () => Promise.all(state.pending.splice(0));
+  return state;
+}
+
+const token = (key, claims) => ({ ...PAGE, 'ropeline-admission': key.token(claims) });
+
+test('settings are read again after 30 seconds, and nobody waits for it', async () => {
+  const [old, fresh] = [signer('old'), signer('new')];
+  const edge = host(old);
+  assert.equal((await edge.ask('/sale', { headers: token(old) })).status, 200);
+  edge.stored = settings(fresh);
+  edge.clock += 29_000;
+  assert.equal((await edge.ask('/sale', { headers: token(fresh) })).status, 503);
+  assert.equal(edge.reads, 1);
+  edge.clock += 1_000;
+  // This one starts the refresh, which takes its time, and still has the old ones.
+  let arrive;
+  const { settings: stored } = edge.io;
+  edge.io.settings = () => new Promise((resolve) => (arrive = () => resolve(stored())));
+  assert.equal((await edge.ask('/sale', { headers: token(old) })).status, 200);
+  arrive();
+  await edge.settle();
+  assert.equal(edge.reads, 2);
+  assert.equal((await edge.ask('/sale', { headers: token(fresh) })).status, 200);
+  assert.equal((await edge.ask('/sale', { headers: token(old) })).status, 503);
+});
+
+test('when a refresh fails, or what it brings is refused, the old settings stay', async () => {
+  const key = signer();
+  const edge = host(key);
+  await edge.ask('/', { headers: PAGE });
+  for (const stored of [new Error('the store is away'), null, '', '{}', settings(key, { version: 9 })]) {
+    edge.stored = stored;
+    edge.clock += 30_000;
+    await edge.ask('/', { headers: PAGE });
+    await edge.settle();
+    assert.equal((await edge.ask('/sale', { headers: token(key) })).status, 200);
+  }
+  assert.equal(edge.log.length, 5);
+});
+
+test('without settings nobody passes, and the first that come are taken', async () => {
+  const key = signer();
+  const edge = host(key);
+  edge.stored = new Error('the store is away');
+  for (const path of ['/', '/sale', '/api/v1/queue/status']) {
+    const answer = await edge.ask(path, { headers: PAGE });
+    assert.equal(answer.status, 503);
+    assert.equal(answer.headers.get('cache-control'), 'private, no-store');
+  }
+  assert.equal(edge.sent.length, 0);
+  edge.stored = settings(key);
+  assert.equal((await edge.ask('/', { headers: PAGE })).status, 200);
+});
+
+test('a room is fetched once a second, and given out as nobody may keep it', async () => {
+  const edge = host(signer());
+  for (let round = 0; round < 5; round += 1) {
+    const answer = await edge.ask('/sale', { headers: PAGE });
+    assert.equal(answer.status, 503);
+    assert.equal(await answer.text(), ROOM);
+    assert.equal(answer.headers.get('cache-control'), 'private, no-store');
+    assert.equal(answer.headers.get('retry-after'), '5');
+    assert.equal(answer.headers.get('etag') ?? answer.headers.get('set-cookie'), null);
+  }
+  assert.equal(edge.rooms, 1);
+  edge.clock += 1_000;
+  await edge.ask('/sale', { headers: PAGE });
+  assert.equal(edge.rooms, 2);
+  await edge.ask('/sale', { headers: { ...PAGE, 'accept-language': 'de' } });
+  assert.equal(edge.rooms, 3, 'another language has its own');
+  assert.equal(await (await edge.ask('/sale', { method: 'HEAD', headers: PAGE })).text(), '');
+});
+
+test("the host's cache serves rooms for a second, whatever it believes itself", async () => {
+  const edge = host(signer());
+  const kept = new Map();
+  edge.io.room.cache = {
+    match: async (url) => kept.get(url)?.clone(),
+    put: async (url, answer) => void kept.set(url, answer),
+  };
+  await edge.ask('/sale', { headers: PAGE });
+  await edge.settle();
+  assert.equal(kept.size, 1);
+  assert.ok([...kept.keys()].every((url) => !url.includes('shop.example')), 'an address of its own');
+  const other = host(signer());
+  other.io.room.cache = edge.io.room.cache;
+  await other.ask('/sale', { headers: PAGE });
+  assert.equal(other.rooms, 0, 'another instance takes it from there');
+  const later = host(signer());
+  later.clock += 1_001;
+  later.io.room.cache = edge.io.room.cache;
+  await later.ask('/sale', { headers: PAGE });
+  assert.equal(later.rooms, 1);
+});
+
+test('a cache that fails is no cache', async () => {
+  const edge = host(signer());
+  const fail = () => {
+    throw new Error('no cache was configured');
+  };
+  edge.io.room.cache = { match: fail, put: fail };
+  assert.equal(await (await edge.ask('/sale', { headers: PAGE })).text(), ROOM);
+  await edge.settle();
+});
+
+test('to the shop goes what only we can say, and nothing that a shopper says in our name', async () => {
+  const key = signer();
+  const edge = host(key, { send_to: 'shop' });
+  const forged = { Ropeline_Visitor: 'forged', 'ropeline-sale': 'forged', 'x-else': 'kept' };
+  await edge.ask('/sale/7?a=%2F', { headers: { ...token(key), ...forged } });
+  const [{ to, target, init, guarded }] = edge.sent;
+  assert.deepEqual([to, target, guarded, init.redirect], ['shop', '/sale/7?a=%2F', true, 'manual']);
+  assert.equal(init.headers.get('ropeline-sale'), 'drop');
+  assert.equal(init.headers.get('ropeline-visitor'), 'visitor');
+  assert.equal(init.headers.get('ropeline_visitor'), null);
+  assert.equal(init.headers.get('x-else'), 'kept');
+});
+
+test('a body is passed on as it comes', async () => {
+  const edge = host(signer());
+  await edge.ask('/', { method: 'POST', headers: PAGE, body: 'a=b' });
+  const [{ init }] = edge.sent;
+  assert.ok(init.body instanceof ReadableStream);
+  assert.equal(await new Response(init.body).text(), 'a=b');
+});
+
+test('a gateway that cannot be reached is told apart from a shop that cannot', async () => {
+  const key = signer();
+  const edge = host(key);
+  await edge.ask('/', { headers: PAGE });
+  edge.away = true;
+  const room = await edge.ask('/sale', { headers: PAGE });
+  assert.equal(room.status, 503);
+  assert.match(await room.text(), /The waiting room cannot be reached/);
+  const form = await edge.ask('/sale', { method: 'POST', headers: PAGE, body: 'a=b' });
+  assert.match(await form.text(), /The waiting room cannot be reached/);
+  assert.equal((await edge.ask('/sale', { headers: token(key) })).status, 502);
+});
+
+test('the target of an address is taken as it stands there', () => {
+  for (const [url, target] of [
+    ['https://shop.example/', '/'],
+    ['https://shop.example//a%2Fb?', '//a%2Fb?'],
+    ['http://shop.example:8080/a?b=https://else.example/#c', '/a?b=https://else.example/'],
+    ['https://shop.example?a', '/?a'],
+  ]) {
+    assert.equal(targetOf(url), target);
+  }
+});

@@ -1,0 +1,73 @@
+// CloudFront's part in an origin-request event: makes the event, calls the handler, and sends on what it hands back,
+// or answers with it. The origin of the distribution is the shop for settings that send to the shop.
+import { readFileSync } from 'node:fs';
+import http from 'node:http';
+
+import { handler } from './index.mjs';
+
+const [address, gateway, shop] = process.argv.slice(2).map((text) => new URL(`http://${text}`));
+const settings = JSON.parse(readFileSync('settings.json', 'utf8'));
+const distribution = settings.send_to === 'shop' ? shop : gateway;
+
+const text = (bytes) => Buffer.from(bytes, 'latin1').toString('utf8');
+const bytes = (value) => Buffer.from(value, 'utf8').toString('latin1');
+
+function eventOf(request) {
+  const headers = {};
+  for (let at = 0; at < request.rawHeaders.length; at += 2) {
+    const key = request.rawHeaders[at];
+    (headers[key.toLowerCase()] ??= []).push({ key, value: text(request.rawHeaders[at + 1]) });
+  }
+  const [uri, ...query] = request.url.split('?');
+  const custom = {
+    domainName: distribution.hostname,
+    port: Number(distribution.port),
+    protocol: 'http',
+    path: '',
+    sslProtocols: ['TLSv1.2'],
+    readTimeout: 30,
+    keepaliveTimeout: 5,
+    customHeaders: {},
+  };
+  const { method, socket } = request;
+  return {
+    Records: [{
+      cf: {
+        config: { eventType: 'origin-request', distributionId: 'EXAMPLE', requestId: 'example' },
+        request: { method, uri, querystring: query.join('?'), headers, origin: { custom }, clientIp: socket.remoteAddress },
+      },
+    }],
+  };
+}
+
+function sendOn(request, asked, answer) {
+  const { domainName, port } = asked.origin.custom;
+  const headers = Object.values(asked.headers).flat().flatMap(({ key, value }) => [key, bytes(value)]);
+  const path = asked.querystring ? `${asked.uri}?${asked.querystring}` : asked.uri;
+  const upstream = http.request({ host: domainName, port, method: asked.method, path, headers, agent: false });
+  upstream.on('response', (response) => {
+    answer.writeHead(response.statusCode, response.rawHeaders);
+    response.pipe(answer);
+  });
+  upstream.on('error', () => answer.writeHead(502).end());
+  request.pipe(upstream);
+}
+
+function answerWith(response, answer) {
+  const headers = Object.values(response.headers).flat().flatMap(({ key, value }) => [key, bytes(value)]);
+  answer.writeHead(Number(response.status), headers);
+  answer.end(Buffer.from(response.body ?? '', response.bodyEncoding === 'base64' ? 'base64' : 'utf8'));
+}
+
+http
+  .createServer(async (request, answer) => {
+    try {
+      const result = await handler(eventOf(request));
+      if (result.status) answerWith(result, answer);
+      else sendOn(request, result, answer);
+    } catch (error) {
+      console.error(error);
+      answer.writeHead(502).end();
+    }
+  })
+  .listen(Number(address.port), address.hostname);

@@ -1,0 +1,43 @@
+//! Lambda@Edge, with the files of `cdn-config/lambda-edge`: the handler in Node, with CloudFront played around it.
+
+use std::net::SocketAddr;
+
+use ropeline_tests::conformance::{EdgeUnderTest, HostTraits, RawForm, Running, run};
+use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
+use ropeline_tests::guests::{deployed, set};
+
+struct Lambda;
+
+impl EdgeUnderTest for Lambda {
+    fn name(&self) -> &str {
+        "lambda-edge"
+    }
+
+    fn traits(&self) -> HostTraits {
+        use RawForm::*;
+
+        HostTraits { alters: [EmptyQuery, Target, Host, Method, FieldBytes].into(), keeps_host: true }
+    }
+
+    async fn start(&self, settings: &str, gateway: SocketAddr, shop: SocketAddr) -> Result<Running, Missing> {
+        let index = deployed("lambda-edge/index.mjs");
+        let host = EdgeHost::start("node", |address, _| {
+            super::package(Launch::new())
+                .file("index.mjs", set(&index, "https://gateway.shop.example", &format!("http://{gateway}")))
+                .file("settings.json", settings)
+                .file("cloudfront.mjs", include_str!("cloudfront.mjs"))
+                .arguments([
+                    "cloudfront.mjs".to_owned(),
+                    address.to_string(),
+                    gateway.to_string(),
+                    shop.to_string(),
+                ])
+        });
+        Ok(host.await?.into())
+    }
+}
+
+#[tokio::test]
+async fn lambda_edge_does_as_every_edge_does() {
+    run(&Lambda).await;
+}
