@@ -51,6 +51,11 @@ impl Onward {
         for (name, value) in self.set {
             request.set_header(name, value);
         }
+        // What a client says of itself is not believed, nor handed on.
+        match request.get_header("host").cloned() {
+            Some(host) => request.set_header("x-forwarded-host", host),
+            None => drop(request.remove_header("x-forwarded-host")),
+        }
         match request.get_client_ip_addr() {
             Some(address) => request.set_header("x-forwarded-for", address.to_string()),
             None => drop(request.remove_header("x-forwarded-for")),
