@@ -19,6 +19,6 @@ guest() {
 
 guest ropeline-edge-abi wasm32-unknown-unknown abi 32500
 guest ropeline-edge-proxy-wasm wasm32-wasip1 abi 70000
-guest ropeline-edge-http-wasm wasm32-wasip1 abi 60000
+guest ropeline-edge-http-wasm wasm32v1-none abi 37000
 guest ropeline-edge-wasi-http wasm32-wasip2 wasi-http 60000
 guest ropeline-edge-fastly wasm32-wasip1 release 280000

@@ -17,6 +17,9 @@ const UPSTREAM: &str = "ropeline-upstream";
 /// What the host says of an answer that came from the upstream rather than from itself.
 const FROM_UPSTREAM: &[u8] = b"via_upstream";
 
+/// The field in which Envoy notes how it was asked, and without which it finds no route.
+const SCHEME: &str = "x-forwarded-proto";
+
 /// A field that is in every answer which the gateway makes.
 const GATEWAYS_OWN: &str = "x-content-type-options";
 
@@ -90,7 +93,7 @@ impl Visit {
     fn ask_for_room(&mut self, request: &Request<'_>, room: Room) {
         for (name, _) in request.headers {
             let asks = Room::ASKS.iter().any(|asks| name.eq_ignore_ascii_case(asks));
-            if !name.starts_with(':') && !asks {
+            if !name.starts_with(':') && *name != SCHEME && !asks {
                 self.set_http_request_header(name, None);
             }
         }
