@@ -8,6 +8,7 @@ use ropeline_store::{Clock, QueueStore};
 use crate::client_address::TrustedProxies;
 use crate::config;
 use crate::cookies::CookieStyle;
+use crate::edge::decider::Decider;
 use crate::feedback::Sink;
 use crate::identity::Identifier;
 use crate::issuer::Issuer;
@@ -52,6 +53,8 @@ pub struct Gateway {
     pub metrics: Arc<Metrics>,
     /// Takes what the shop tells the queue.
     pub feedback: Sink,
+    /// Decides on requests.
+    pub decider: Arc<Decider>,
     /// Tells the time to tokens.
     pub clock: Arc<dyn Clock>,
 }

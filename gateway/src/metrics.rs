@@ -35,6 +35,8 @@ pub struct Metrics {
     store_seconds: HistogramVec,
     store_errors: IntCounterVec,
     events: IntCounterVec,
+    edge_shadow: IntCounterVec,
+    edge_policies: IntCounterVec,
     sale: SaleGauges,
 }
 
@@ -130,6 +132,17 @@ impl Metrics {
                 "What has happened to visitors: called, recalled, by_hand, claimed, lapsed, left, ended.",
                 &["sale", "event"],
             )?,
+            edge_shadow: counter(
+                "ropeline_edge_shadow_total",
+                "Verdicts compared with the edge module's: agree, differ, failed (it gave none), skipped (no time, or \
+                 the policy had changed).",
+                &["result"],
+            )?,
+            edge_policies: counter(
+                "ropeline_edge_policies_total",
+                "Policies that the edge module was given: taken, or refused, where it keeps the one before.",
+                &["result"],
+            )?,
             sale,
             registry,
         })
@@ -180,6 +193,16 @@ impl Metrics {
         if failed {
             self.store_errors.with_label_values(&[operation]).inc();
         }
+    }
+
+    /// A verdict was compared with the edge module's.
+    pub(crate) fn shadowed(&self, result: &str) {
+        self.edge_shadow.with_label_values(&[result]).inc();
+    }
+
+    /// The edge module was given a policy.
+    pub(crate) fn module_configured(&self, result: &str) {
+        self.edge_policies.with_label_values(&[result]).inc();
     }
 
     /// Where a sale stands now.

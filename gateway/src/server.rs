@@ -20,6 +20,7 @@ use crate::client_address::TrustedProxies;
 use crate::config::{Config, HostHeader};
 use crate::cookies::CookieStyle;
 use crate::downstream::Guarded;
+use crate::edge::decider::Decider;
 use crate::edge::export::Exporter;
 use crate::feedback;
 use crate::gateway::Gateway;
@@ -113,7 +114,18 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
         secure_cookies: config.listen.secure_cookies(),
         one_host: matches!(config.upstream.host_header, HostHeader::Fixed(_)),
     };
-    let sales = Sales::load(Arc::clone(&store), Arc::clone(&room), rules, Arc::clone(&config.keys)).await?;
+    let decider = Arc::new(Decider::new(&config.edge, &config.keys, Arc::clone(&metrics))?);
+    let sales = Sales::load(
+        Arc::clone(&store),
+        Arc::clone(&room),
+        rules,
+        Arc::clone(&config.keys),
+        Arc::clone(&decider),
+    )
+    .await?;
+    decider.take(&sales.policy()).context(
+        "edge.module: it does not take the sales as they are; edge.mode = \"native\" decides without it",
+    )?;
     let sales = Arc::new(sales);
     let upstream = Upstream::resolve(&config.upstream.address.to_string())
         .await
@@ -146,6 +158,7 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
         limits: config.limits.clone(),
         metrics: Arc::clone(&metrics),
         feedback: sink,
+        decider,
         clock,
     });
     let operator = Operator {

@@ -81,6 +81,14 @@ pub struct Admission<'a, A> {
     authentic: A,
 }
 
+impl<'a, A> Admission<'a, A> {
+    /// A token that was accepted elsewhere, by this very function in another build.
+    #[must_use]
+    pub const fn accepted(token: &'a str, authentic: A) -> Self {
+        Self { token, authentic }
+    }
+}
+
 impl<A: Borrow<Authentic<AdmissionClaims>>> Admission<'_, A> {
     /// The token as sent.
     #[must_use]
@@ -138,6 +146,15 @@ pub enum Rejection {
 }
 
 impl Rejection {
+    /// Every rejection.
+    pub const ALL: [Self; 3] = [Self::HostInvalid, Self::TargetInvalid, Self::PathAmbiguous];
+
+    /// The rejection of this name.
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|rejection| rejection.code() == code)
+    }
+
     /// What is wrong, in words.
     #[must_use]
     pub const fn text(self) -> &'static str {

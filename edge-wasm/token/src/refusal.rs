@@ -54,6 +54,32 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Every refusal.
+    pub const ALL: [Self; 16] = [
+        Self::Missing,
+        Self::Ambiguous,
+        Self::TooLong,
+        Self::Malformed,
+        Self::HeaderInvalid,
+        Self::AlgorithmRefused,
+        Self::TypeRefused,
+        Self::KeysOutdated,
+        Self::KeyUnknown,
+        Self::SignatureInvalid,
+        Self::ClaimsInvalid,
+        Self::IssuerRefused,
+        Self::AudienceRefused,
+        Self::EpochOutdated,
+        Self::NotYetValid,
+        Self::Expired,
+    ];
+
+    /// The refusal of this name.
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|refusal| refusal.code() == code)
+    }
+
     /// The stable name of this refusal, for problem documents, logs and metrics.
     #[must_use]
     pub const fn code(self) -> &'static str {
@@ -75,5 +101,18 @@ impl Refusal {
             Self::NotYetValid => "token_not_yet_valid",
             Self::Expired => "token_expired",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_a_name_of_its_own() {
+        for refusal in Refusal::ALL {
+            assert_eq!(Refusal::from_code(refusal.code()), Some(refusal));
+        }
+        assert_eq!(Refusal::from_code("token_stolen"), None);
     }
 }

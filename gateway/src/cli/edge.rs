@@ -3,6 +3,7 @@
 mod check;
 mod export;
 mod forms;
+mod test;
 
 use std::io::Write;
 
@@ -16,6 +17,8 @@ pub(super) enum Edge {
     Export(export::Export),
     /// Says what is wrong with settings, or what they hold.
     Check(check::Check),
+    /// Runs an edge's module against the conformance vectors, within limits of fuel and memory.
+    Test(test::Test),
 }
 
 impl Edge {
@@ -23,6 +26,7 @@ impl Edge {
         match self {
             Self::Export(export) => export.run(out),
             Self::Check(check) => check.run(out),
+            Self::Test(test) => test.run(out),
         }
     }
 }

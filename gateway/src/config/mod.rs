@@ -4,6 +4,7 @@
 //! file's values are parsed where they are read; what depends on several values is checked beside them. Files
 //! the configuration names (keys, secrets, certificates) are opened too: what loads here can start.
 
+mod edge;
 pub mod files;
 mod insecure;
 mod keys;
@@ -41,6 +42,7 @@ pub use secret::{CookieSecret, OperatorToken};
 pub use upstream::{HostHeader, HostPort, Upstream, UpstreamTls};
 pub use visitor::{Account, AccountAlgorithm, AccountSource, KeySource, Visitor};
 
+use crate::edge::decider::Decides;
 use crate::keys::Keys;
 use report::{Collector, position};
 
@@ -68,6 +70,8 @@ pub struct Config {
     pub limits: Limits,
     /// Dangerous switches.
     pub insecure: Insecure,
+    /// Who decides on requests.
+    pub edge: Decides,
     /// Sales to create at start where the store does not have them.
     pub sales: Vec<SaleDefinition>,
     /// What works but should not stay so.
@@ -130,6 +134,7 @@ fn read_parts(root: read::Section<'_>) -> Option<Config> {
     let queue = queue::read(root.table("queue"));
     let store = store(root.table("store"));
     let keys = keys::read(root.table("keys"));
+    let edge = edge::read(root.table("edge"), keys.as_ref());
     let visitor = visitor::read(root.table("visitor"), insecure);
     let operator = operator::read(root.table("operator"));
     let limits = limits::read(root.table("limits"));
@@ -145,6 +150,7 @@ fn read_parts(root: read::Section<'_>) -> Option<Config> {
         operator: operator?,
         limits,
         insecure,
+        edge: edge?,
         sales: sales?,
         warnings: Vec::new(),
     })

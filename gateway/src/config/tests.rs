@@ -144,6 +144,27 @@ fn the_example_is_read_as_it_is_and_with_every_default_written_out() {
 }
 
 #[test]
+fn a_module_that_decides_is_named_and_is_one() {
+    let edge = |keys: &str| format!("[edge]\n{keys}\n[limits]");
+    refused("[limits]", &edge("mode = \"sidecar\""), "edge.mode", "is no mode");
+    refused("[limits]", &edge("mode = \"module\""), "edge.module", "is missing");
+    refused(
+        "[limits]",
+        &edge("mode = \"shadow\"\nmodule = \"keys/gone.wasm\""),
+        "edge.module",
+        "cannot read",
+    );
+    refused(
+        "[limits]",
+        &edge("mode = \"module\"\nmodule = \"keys/ticket.jwk\""),
+        "edge.module",
+        "ticket.jwk: this",
+    );
+    // Named for later, and not looked at yet.
+    parse(&with("[limits]", &edge("module = \"keys/gone.wasm\""))).unwrap();
+}
+
+#[test]
 fn every_default_of_the_example_is_the_default() {
     let bare = parse(EXAMPLE).unwrap();
     for (shown, key) in [

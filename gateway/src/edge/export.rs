@@ -143,6 +143,12 @@ impl Exporter {
         Ok(Self { keys: keys.admission.set().clone(), known_answer })
     }
 
+    /// The token that the signing key has signed.
+    #[must_use]
+    pub fn known_answer(&self) -> &str {
+        &self.known_answer
+    }
+
     /// Settings with this policy, without an end.
     ///
     /// # Errors

@@ -147,8 +147,12 @@ fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Context) -> Nex
     };
     let fields = fields(head);
     let request = Request { method: head.method.as_str(), host, target, headers: &fields };
+    let now = gateway.now_s();
+    let Ok(plan) = gateway.decider.plan(&request, now) else { return no_verdict(context) };
     let policy = gateway.sales.policy();
-    match ropeline_decision::decide(&request, &policy, &gateway.verified, gateway.now_s()) {
+    let verdict = gateway.decider.decide(plan.as_deref(), &request, &policy, &gateway.verified, now);
+    let Ok(verdict) = verdict else { return no_verdict(context) };
+    match verdict {
         Verdict::Api(path) => Next::Api(path.into_owned()),
         Verdict::Reject(rejection) => reject(context, rejection),
         Verdict::Wait(wait) => room(&wait, wait.refusal),
@@ -193,6 +197,12 @@ fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Context) -> Nex
 
 fn room(wait: &Wait<'_>, refusal: Refusal) -> Next {
     Next::Room { sale: wait.sale.sale.as_str().to_owned(), page: wait.page, status: wait.status(), refusal }
+}
+
+/// Nobody passes whom nobody has decided on.
+fn no_verdict(context: &mut Context) -> Next {
+    context.verdict = "failed";
+    Next::Answer(ropeline_edge::Room::unreachable().into())
 }
 
 fn reject(context: &mut Context, rejection: Rejection) -> Next {

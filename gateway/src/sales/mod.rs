@@ -16,6 +16,7 @@ use ropeline_store::{QueueStore, StoreError};
 pub use live::{LiveSale, Showing};
 pub use policy::PolicyRules;
 
+use crate::edge::decider::Decider;
 use crate::keys::Keys;
 use crate::page;
 
@@ -26,12 +27,13 @@ pub struct Sales {
     rules: PolicyRules,
     by_id: ArcSwap<HashMap<String, Arc<LiveSale>>>,
     policy: ArcSwap<Policy>,
+    decider: Arc<Decider>,
     /// One refresh at a time: a later view must not be overtaken by an earlier one.
     refreshing: tokio::sync::Mutex<()>,
 }
 
 impl Sales {
-    /// Reads every sale of the store. What is published of a draw is signed with `keys`.
+    /// Reads every sale of the store. What is published of a draw is signed with `keys`; `decider` is told of each policy.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -40,6 +42,7 @@ impl Sales {
         room: Arc<page::Room>,
         rules: PolicyRules,
         keys: Arc<Keys>,
+        decider: Arc<Decider>,
     ) -> Result<Self, StoreError> {
         let policy = ArcSwap::from_pointee(rules.policy([]));
         let sales = Self {
@@ -48,6 +51,7 @@ impl Sales {
             rules,
             by_id: ArcSwap::default(),
             policy,
+            decider,
             refreshing: tokio::sync::Mutex::new(()),
         };
         sales.refresh_all().await?;
@@ -120,7 +124,10 @@ impl Sales {
         };
         if changed {
             let views: Vec<_> = self.all().iter().map(|sale| Arc::clone(&sale.showing().view)).collect();
-            self.policy.store(Arc::new(self.rules.policy(views.iter().map(Arc::as_ref))));
+            let policy = Arc::new(self.rules.policy(views.iter().map(Arc::as_ref)));
+            self.policy.store(Arc::clone(&policy));
+            // After it is in force: whatever sale the module's plans name is known here. What goes wrong has been told.
+            let _ = self.decider.take(&policy);
         }
     }
 }

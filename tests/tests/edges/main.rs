@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "whatever goes wrong in here is a failure of the test")]
 
 mod fastly;
+mod gateway_module;
 mod javascript;
 mod native;
 mod rotation;

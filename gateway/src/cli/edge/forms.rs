@@ -16,6 +16,7 @@ const VARIABLE: &str = "ROPELINE_SETTINGS";
 /// A folder of `cdn-config` with a module in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Cdn {
+    Akamai,
     Cloudflare,
     DenoNetlify,
     Envoy,
@@ -39,7 +40,7 @@ impl Cdn {
             | Self::LambdaEdge
             | Self::Traefik => format!("{document}\n"),
             Self::Fastly => config_store(document),
-            Self::Spin | Self::Vercel | Self::WasmtimeServe => variable(document),
+            Self::Akamai | Self::Spin | Self::Vercel | Self::WasmtimeServe => variable(document),
         }
     }
 }
@@ -65,7 +66,7 @@ fn pieces(document: &str) -> Vec<String> {
     characters.chunks(STORE_VALUE).map(|piece| piece.iter().collect()).collect()
 }
 
-/// A line for a shell or an `.env` file.
+/// A line that a shell, an `.env` file and TOML read alike.
 fn variable(document: &str) -> String {
     // In JSON an apostrophe stands within a string alone, where its escape means the same.
     format!("{VARIABLE}='{}'\n", document.replace('\'', "\\u0027"))
@@ -142,6 +143,14 @@ mod tests {
         };
         let (one, other) = (keys("a"), keys("b"));
         assert!(one.iter().all(|key| !other.contains(key)), "{one:?} and {other:?}");
+    }
+
+    #[test]
+    fn a_variable_reads_the_same_in_toml_and_in_a_shell() {
+        let line = Cdn::Spin.form(r#"{"issuer":"it's \"quoted\""}"#);
+        let toml: toml::Table = line.parse().unwrap();
+        assert_eq!(toml["ROPELINE_SETTINGS"].as_str().unwrap(), r#"{"issuer":"it\u0027s \"quoted\""}"#);
+        assert_eq!(line.matches('\'').count(), 2, "{line}");
     }
 
     #[test]
