@@ -12,7 +12,7 @@ mod tokens;
 mod upstream;
 pub mod vectors;
 
-pub use generate::{SEED, generate};
+pub use generate::{SEED, WRITTEN_AT, generate};
 pub use raw_form::RawForm;
 pub use run::{EdgeUnderTest, HostTraits, Report, Running, run};
 pub use upstream::{CASE, Upstream};

@@ -21,6 +21,9 @@ use settings::Sale;
 /// What random choices start from.
 pub const SEED: u64 = 0x524F_5045_4C49_4E45;
 
+/// The time of the vectors in `tests/conformance/vectors.json`, in Unix seconds.
+pub const WRITTEN_AT: u64 = 1_800_000_000;
+
 /// Seconds for which, before and after [`Vectors::now`], cases without a time of their own hold.
 const AROUND: u64 = 7_200;
 

@@ -135,3 +135,29 @@ pub(super) fn joined(r: &[u8; 32], s: &[u8; 32]) -> [u8; 64] {
 pub(super) fn split(token: &str) -> (&str, &str) {
     token.rsplit_once('.').expect("a signature")
 }
+
+#[cfg(test)]
+mod tests {
+    use ed25519_dalek::{Signature, Verifier};
+
+    use super::*;
+
+    #[test]
+    fn a_signature_of_small_order_is_one_to_whoever_does_not_look() {
+        let key = Key::new("spring", 1);
+        let signature = Signature::from_bytes(&key.sign_with_small_order("header.payload"));
+        let public = key.signing.verifying_key();
+        assert!(public.verify(b"header.payload", &signature).is_ok());
+        assert!(public.verify_strict(b"header.payload", &signature).is_err());
+    }
+
+    #[test]
+    fn a_raised_signature_differs_by_the_order() {
+        let signature = Key::new("spring", 1).signature("header.payload");
+        let raised = with_high_s(&signature);
+        let s = |signature: &[u8; 64]| {
+            Scalar::from_bytes_mod_order(signature[32..].try_into().expect("32 bytes"))
+        };
+        assert!(raised != signature && s(&raised) == s(&signature));
+    }
+}

@@ -126,6 +126,23 @@ pub struct Jose {
 // === impl Vectors ===
 
 impl Vectors {
+    /// As JSON, a case to a line, so that a change of one shows as such.
+    ///
+    /// # Panics
+    /// Never: all of it can be written.
+    pub fn to_text(&self) -> String {
+        let settings =
+            self.settings.iter().map(|(name, document)| format!("{}:{document}", Value::from(name.as_str())));
+        let cases = self.cases.iter().map(|case| serde_json::to_string(case).expect("JSON"));
+        format!(
+            "{{\"seed\":{},\"now\":{},\"settings\":{{\n{}\n}},\"cases\":[\n{}\n]}}\n",
+            self.seed,
+            self.now,
+            settings.collect::<Vec<_>>().join(",\n"),
+            cases.collect::<Vec<_>>().join(",\n"),
+        )
+    }
+
     /// The settings of that name, as the document that an edge reads.
     ///
     /// # Panics

@@ -99,7 +99,7 @@ fn methods(generator: &mut Generator) {
             let draft =
                 generator.get(settings, name("admitted"), "/sale/7").method(method).token(token.clone());
             generator.add(draft.jose(&DROP, true).admitted(&DROP, "/sale/7", &token));
-            let draft = generator.get(settings, name("as a page without token"), "/sale//7?a").method(method);
+            let draft = generator.get(settings, name("as a page without token"), "/sale/7?a").method(method);
             generator.add(draft.page().waits(&DROP, "token_missing"));
             let draft = generator.get(settings, name("without token"), "/early/7").method(method);
             generator.add(draft.waits(&EARLY, "token_missing"));
@@ -182,6 +182,10 @@ fn presentation(generator: &mut Generator) {
             generator.add(case);
         }
     }
+    // As sent: the gateway reads it again.
+    let draft = generator.get(&SHOP, "ticket: on a path in another spelling", "//SALE/./%37?a");
+    let draft = draft.field("ropeline-ticket", "x.y.z").page().holding_ticket();
+    generator.add(draft.waits(&DROP, "token_missing"));
     // A token for the path above is none for the one below, and the other way round.
     let draft = generator.get(&SHOP, "token: of the path above", "/sale/vip").token(token.clone());
     generator.add(draft.page().jose(&VIP, false).waits(&VIP, "audience_refused"));
@@ -197,9 +201,8 @@ fn tickets(generator: &mut Generator) {
     for settings in [&SHOP, &SECURE, &GATEWAY] {
         let prefix = if settings.secure { "__Host-" } else { "" };
         let ticket = format!("{prefix}ropeline-ticket-drop");
-        let get = |what: &str| {
-            generator.get(settings, format!("ticket: {what}, {}", settings.name), "/sale//7?a=b")
-        };
+        let get =
+            |what: &str| generator.get(settings, format!("ticket: {what}, {}", settings.name), "/sale/7?a=b");
         let holding = [
             get("in its cookie").field("cookie", format!("{ticket}=x.y.z")),
             get("in its cookie, empty").field("cookie", format!("{ticket}=")),
