@@ -30,10 +30,23 @@ impl Authenticate for Verified {
 }
 
 /// What becomes of a request.
-enum Next {
+pub(crate) enum Next {
+    /// It goes to the shop, as the context says.
     Forward,
+    /// It is a call of the queue's own, at this path.
     Api(String),
-    Room { sale: String, page: bool, status: u16, refusal: Refusal },
+    /// Its visitor waits.
+    Room {
+        /// For which sale.
+        sale: String,
+        /// Whether the room itself is the answer.
+        page: bool,
+        /// The status of the answer.
+        status: u16,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// It is refused with this.
     Answer(Answer),
 }
 
@@ -123,7 +136,8 @@ pub(super) fn malformed(fault: Malformed, head_limit: usize) -> Problem {
     }
 }
 
-fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Context) -> Next {
+/// Decides on a request whose host is the shopper's, and notes in `context` what goes to the shop with it.
+pub(crate) fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Context) -> Next {
     let head_limit = gateway.limits.header_bytes;
     if head_bytes(head) > head_limit {
         context.verdict = "reject";

@@ -1,5 +1,6 @@
 //! The shopper's side of the queue: its own calls, and what stands in for a protected path.
 
+mod authorize;
 mod body;
 mod claim;
 mod documents;
@@ -65,6 +66,10 @@ async fn route(gateway: &Gateway, session: &mut Session, path: &str) -> Result<A
         ["status"] => {
             reading(session.req_header())?;
             status::answer(gateway, session.req_header())
+        }
+        ["authorize"] => {
+            reading(session.req_header())?;
+            authorize::answer(gateway, session.req_header())
         }
         ["sales", sale, "snapshot"] => {
             reading(session.req_header())?;
