@@ -1,6 +1,11 @@
 //! The same verdict on every edge: the vectors of conformance, on everything that can run an edge.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "whatever goes wrong in here is a failure of the test")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "whatever goes wrong in here is a failure of the test, which says what it found"
+)]
 
 use std::sync::LazyLock;
 
@@ -9,6 +14,7 @@ use ropeline_tests::conformance::vectors::{Case, Vectors};
 use ropeline_tests::conformance::{WRITTEN_AT, generate};
 
 mod fastly;
+mod gateway_asked;
 mod gateway_module;
 mod javascript;
 mod jose;

@@ -1,0 +1,75 @@
+vcl 4.1;
+
+# Where the gateway is: set this.
+backend gateway {
+    .host = "127.0.0.1";
+    .port = "8080";
+    .connect_timeout = 2s;
+    .first_byte_timeout = 60s;
+}
+
+# The shop itself, or whoever has its files.
+backend static {
+    .host = "127.0.0.1";
+    .port = "8081";
+}
+
+sub vcl_recv {
+    # Where the request came from. What a shopper says about that counts for nothing.
+    unset req.http.Forwarded;
+    unset req.http.X-Forwarded-Host;
+    set req.http.X-Forwarded-For = client.ip;
+
+    set req.backend_hint = gateway;
+    if (req.method != "GET" && req.method != "HEAD") {
+        return (pass);
+    }
+
+    # The same for everyone: kept as long as the gateway says, which is a second for rooms and snapshots.
+    if (req.url ~ "^/api/v1/queue/(sales/[A-Za-z0-9_-]+/(room|snapshot|draw)|assets/[A-Za-z0-9._-]+)$" ||
+        req.url == "/.well-known/jwks.json") {
+        unset req.http.Cookie;
+        unset req.http.Authorization;
+        return (hash);
+    }
+
+    # Only a path with one reading can be told to be static. Which paths are is yours to say.
+    if (req.url ~ "^/(static|images)/" && req.url ~ "^[A-Za-z0-9/._~-]*(\?|$)" &&
+        req.url !~ "^[^?]*(//|/\.)") {
+        set req.backend_hint = static;
+        unset req.http.Cookie;
+        unset req.http.Authorization;
+        unset req.http.Ropeline-Admission;
+        unset req.http.Ropeline-Sale;
+        unset req.http.Ropeline-Visitor;
+        unset req.http.Ropeline-Ticket;
+        return (hash);
+    }
+
+    # Everything else is somebody's own.
+    return (pass);
+}
+
+sub vcl_backend_response {
+    # Stale is wrong here: a room that says "sold out" must reach everybody at once.
+    set beresp.grace = 0s;
+    set beresp.keep = 0s;
+    # Without a word of its own nothing is kept, and nothing that sets a cookie. What says private or no-store is
+    # passed by Varnish's own rules, which follow.
+    if (bereq.uncacheable || !beresp.http.Cache-Control || beresp.http.Set-Cookie) {
+        set beresp.uncacheable = true;
+        set beresp.ttl = 0s;
+        return (deliver);
+    }
+}
+
+sub vcl_backend_error {
+    set beresp.status = 503;
+    set beresp.http.Content-Type = "text/html; charset=utf-8";
+    set beresp.http.Cache-Control = "private, no-store";
+    set beresp.http.Retry-After = "10";
+    set beresp.body = {"<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="10"><title>The waiting room cannot be reached</title><main><h1>The waiting room cannot be reached</h1><p>The queue is not answering right now. If you have joined it, your place is kept. This page tries again by itself every ten seconds.</p></main></html>
+"};
+    set beresp.ttl = 0s;
+    return (deliver);
+}

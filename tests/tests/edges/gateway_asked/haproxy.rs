@@ -1,0 +1,89 @@
+//! HAProxy, with the files of `cdn-config/haproxy`: what is not plainly static goes through the gateway.
+
+use std::net::SocketAddr;
+
+use reqwest::StatusCode;
+use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
+use ropeline_tests::guests::{deployed, set};
+use ropeline_tests::shop::BODY;
+
+use super::{House, spellings};
+
+async fn start(gateway: SocketAddr, shop: SocketAddr) -> Result<EdgeHost, Missing> {
+    EdgeHost::start("haproxy", |address, _| {
+        let mut text = deployed("haproxy/haproxy.cfg");
+        let addresses = [("127.0.0.1:8000", address), ("127.0.0.1:8080", gateway), ("127.0.0.1:8081", shop)];
+        for (placeholder, address) in addresses {
+            text = set(&text, placeholder, &address.to_string());
+        }
+        Launch::new()
+            .file("haproxy.cfg", text)
+            .file("static.lst", deployed("haproxy/static.lst"))
+            .file("closed.http", deployed("haproxy/closed.http"))
+            .arguments(["-db", "-f", "haproxy.cfg"])
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_visitor_waits_is_called_and_buys() {
+    let Some(house) = House::open(start).await else { return };
+    super::a_visitor_waits_is_called_and_buys(&house).await;
+}
+
+#[tokio::test]
+async fn what_a_shopper_claims_reaches_nobody() {
+    let Some(house) = House::open(start).await else { return };
+    super::what_a_shopper_claims_reaches_nobody(&house).await;
+}
+
+#[tokio::test]
+async fn nobody_passes_while_the_gateway_is_away() {
+    let Some(mut house) = House::open(start).await else { return };
+    super::nobody_passes_while_the_gateway_is_away(&mut house).await;
+}
+
+#[tokio::test]
+async fn nobody_sees_what_another_was_answered() {
+    let Some(house) = House::open(start).await else { return };
+    super::nobody_sees_what_another_was_answered(&house).await;
+}
+
+#[tokio::test]
+async fn every_spelling_is_read_as_the_gateway_reads_it() {
+    spellings::are_read_as_the_gateway_reads_them("haproxy", start).await;
+}
+
+/// The list of static paths opens no other.
+#[tokio::test]
+async fn what_is_static_needs_no_gateway_and_nothing_else_is_static() {
+    let Some(mut house) = House::open(start).await else { return };
+    static_paths(&mut house).await;
+}
+
+pub(super) async fn static_paths(house: &mut House) {
+    house.gateway.process().kill();
+    let visitor = house.visitor();
+    let style = visitor.fetch("/static/style.css?v=1").await;
+    assert_eq!((style.status, style.text()), (StatusCode::OK, BODY.to_owned()));
+    for path in [
+        "/static/%2e%2e/sale",
+        "/static/..%2fsale",
+        "/static//../sale",
+        "/static/..;/sale",
+        "/static/%2E./sale?x=/static/",
+        "/static",
+        "/sale?x=/static/a",
+    ] {
+        let answer = ropeline_tests::raw::exchange(
+            house.host.address(),
+            format!("GET {path} HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n").as_bytes(),
+            std::time::Duration::from_secs(20),
+        )
+        .await
+        .answer();
+        assert_eq!(answer.status, 503, "{path} went to the shop without the gateway");
+    }
+    assert_eq!(visitor.post("/static/style.css", &serde_json::json!({})).await.status, 503);
+    assert_eq!(house.shop.requests().len(), 1);
+}

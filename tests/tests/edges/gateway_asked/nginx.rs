@@ -1,0 +1,109 @@
+//! nginx, with the files of `cdn-config/nginx`: it asks the gateway and sends on itself.
+
+use std::net::SocketAddr;
+
+use ropeline_tests::conformance::Upstream;
+use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
+use ropeline_tests::guests::{deployed, set};
+use ropeline_tests::visitor::Visitor;
+use tokio::task::JoinSet;
+
+use super::{House, permitted, spellings};
+
+pub(super) async fn start(gateway: SocketAddr, shop: SocketAddr) -> Result<EdgeHost, Missing> {
+    EdgeHost::start("nginx", |address, folder| {
+        let mut whole = deployed("nginx/nginx.conf");
+        for (placeholder, address) in [("127.0.0.1:8000", address), ("127.0.0.1:8081", shop)] {
+            whole = set(&whole, placeholder, &address.to_string());
+        }
+        let http = set(&deployed("nginx/ropeline-http.conf"), "gateway.example:8080", &gateway.to_string());
+        Launch::new()
+            .file("nginx.conf", whole)
+            .file("ropeline-http.conf", http)
+            .file("ropeline-server.conf", deployed("nginx/ropeline-server.conf"))
+            .arguments(["-p", &format!("{}/", folder.display()), "-e", "stderr", "-c", "nginx.conf"])
+            .arguments(["-g", "daemon off; master_process off;"])
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_visitor_waits_is_called_and_buys() {
+    let Some(house) = House::open(start).await else { return };
+    super::a_visitor_waits_is_called_and_buys(&house).await;
+}
+
+#[tokio::test]
+async fn what_a_shopper_claims_reaches_nobody() {
+    let Some(house) = House::open(start).await else { return };
+    super::what_a_shopper_claims_reaches_nobody(&house).await;
+}
+
+#[tokio::test]
+async fn nobody_passes_while_the_gateway_is_away() {
+    let Some(mut house) = House::open(start).await else { return };
+    super::nobody_passes_while_the_gateway_is_away(&mut house).await;
+}
+
+#[tokio::test]
+async fn nobody_sees_what_another_was_answered() {
+    let Some(house) = House::open(start).await else { return };
+    super::nobody_sees_what_another_was_answered(&house).await;
+}
+
+/// What the shop tells the queue is not for shoppers.
+#[tokio::test]
+async fn what_the_shop_tells_the_queue_is_taken_off() {
+    let Some(house) = House::open(start).await else { return };
+    house.shop.say(&[("Ropeline-Stock", "7; held=1"), ("Ropeline-Lease", "end")]);
+    let (visitor, _) = house.admitted().await;
+    let answer = visitor.visit(super::PAGE).await;
+    assert_eq!((answer.header("ropeline-stock"), answer.header("ropeline-lease")), (None, None));
+}
+
+/// Cookies as a shop of some years has them.
+#[tokio::test]
+async fn many_cookies_pass() {
+    let Some(house) = House::open(start).await else { return };
+    let (visitor, _) = house.admitted().await;
+    for number in 0..4 {
+        visitor.keep_cookie(&format!("basket-{number}"), &"x".repeat(3_000));
+    }
+    assert_eq!(visitor.visit(super::PAGE).await.text(), ropeline_tests::shop::BODY);
+}
+
+/// The same path to gate and shop, however it is spelt.
+#[tokio::test]
+async fn every_spelling_is_read_as_the_gateway_reads_it() {
+    spellings::are_read_as_the_gateway_reads_them("nginx", start).await;
+}
+
+/// A crowd in the room costs the gateway one request a second.
+#[tokio::test]
+async fn the_room_comes_from_the_cache() {
+    the_room_is_fetched_for_many_at_once(start).await;
+}
+
+pub(super) async fn the_room_is_fetched_for_many_at_once<F>(start: impl FnOnce(SocketAddr, SocketAddr) -> F)
+where
+    F: Future<Output = Result<EdgeHost, Missing>>,
+{
+    let (gateway, shop) = (Upstream::open("gateway").await, Upstream::open("shop").await);
+    let Some(host) = permitted(start(gateway.address(), shop.address()).await) else { return };
+    let mut crowd = JoinSet::new();
+    for number in 0..40 {
+        let visitor = Visitor::at(&host.url(""));
+        visitor.keep_cookie("ropeline-visitor", &number.to_string());
+        crowd.spawn(async move { visitor.visit("/api/v1/queue/sales/drop/room").await });
+    }
+    while let Some(answer) = crowd.join_next().await {
+        let answer = answer.expect("an answer");
+        assert_eq!(answer.header("cache-control"), Some("public, max-age=1"), "{}", answer.text());
+        assert_eq!(answer.header("set-cookie"), None);
+    }
+    let rooms = gateway.rooms();
+    assert!((1..40).contains(&rooms.len()), "the gateway was asked {} times", rooms.len());
+    for room in rooms {
+        assert_eq!(room.header("cookie"), Vec::<&str>::new());
+    }
+}
