@@ -39,10 +39,29 @@ sub vcl_recv {
         set req.backend_hint = static;
         unset req.http.Cookie;
         unset req.http.Authorization;
+        # Nothing in our name, and no other path or method than the one looked at.
         unset req.http.Ropeline-Admission;
+        unset req.http.Ropeline_Admission;
         unset req.http.Ropeline-Sale;
+        unset req.http.Ropeline_Sale;
         unset req.http.Ropeline-Visitor;
+        unset req.http.Ropeline_Visitor;
         unset req.http.Ropeline-Ticket;
+        unset req.http.Ropeline_Ticket;
+        unset req.http.X-Forwarded-Proto;
+        unset req.http.X_Forwarded_Proto;
+        unset req.http.X-Forwarded-Port;
+        unset req.http.X_Forwarded_Port;
+        unset req.http.X-Forwarded-Prefix;
+        unset req.http.X_Forwarded_Prefix;
+        unset req.http.X-Original-URL;
+        unset req.http.X_Original_URL;
+        unset req.http.X-Rewrite-URL;
+        unset req.http.X_Rewrite_URL;
+        unset req.http.X-HTTP-Method-Override;
+        unset req.http.X_HTTP_Method_Override;
+        unset req.http.X-Method-Override;
+        unset req.http.X_Method_Override;
         return (hash);
     }
 

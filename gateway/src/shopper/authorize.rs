@@ -124,7 +124,7 @@ mod tests {
     fn the_original_is_what_the_proxy_was_asked_for() {
         for (uri, method) in TARGETS.into_iter().zip(METHODS) {
             let asked = question(&[
-                (uri, "/a/../sale%2f?b=c d"),
+                (uri, "/a/../sale%2f?b=c"),
                 (method, "POST"),
                 ("host", "shop.example"),
                 ("cookie", "a=b"),
@@ -132,7 +132,7 @@ mod tests {
             ]);
             let original = original(&asked).unwrap();
             assert_eq!(original.method, "POST");
-            assert_eq!(original.raw_path(), b"/a/../sale%2f?b=c d");
+            assert_eq!(original.raw_path(), b"/a/../sale%2f?b=c");
             let names: Vec<_> = original.headers.keys().map(HeaderName::as_str).collect();
             assert_eq!(names, ["host", "cookie"]);
             assert_eq!(original.headers.get_all("cookie").iter().count(), 2);

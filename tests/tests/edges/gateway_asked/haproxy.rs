@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
 use ropeline_tests::guests::{deployed, set};
 use ropeline_tests::shop::BODY;
@@ -64,8 +64,17 @@ async fn what_is_static_needs_no_gateway_and_nothing_else_is_static() {
 pub(super) async fn static_paths(house: &mut House) {
     house.gateway.process().kill();
     let visitor = house.visitor();
-    let style = visitor.fetch("/static/style.css?v=1").await;
+    let claims =
+        ["Ropeline-Visitor", "Ropeline_Sale", "X-Forwarded-Proto", "X-Original-URL", "X_Method_Override"];
+    let style = visitor
+        .send(Method::GET, "/static/style.css?v=1", |request| {
+            claims.iter().fold(request, |request, name| request.header(*name, "forged"))
+        })
+        .await;
     assert_eq!((style.status, style.text()), (StatusCode::OK, BODY.to_owned()));
+    let received = house.received("/static/style.css?v=1");
+    let forged = received.iter().flat_map(|request| &request.headers).find(|(_, value)| value == "forged");
+    assert_eq!((received.len(), forged), (1, None));
     for path in [
         "/static/%2e%2e/sale",
         "/static/..%2fsale",
