@@ -6,12 +6,9 @@
 /// keep their case; names are compared without it.
 #[must_use]
 pub fn name(host: &str) -> Option<&str> {
-    let (name, port) = if host.starts_with('[') {
-        let end = host.find(']')? + 1;
-        (host.get(..end)?, host.get(end..)?)
-    } else {
-        host.split_at(host.find(':').unwrap_or(host.len()))
-    };
+    let find = |wanted: u8| host.bytes().position(|byte| byte == wanted);
+    let end = if host.starts_with('[') { find(b']')? + 1 } else { find(b':').unwrap_or(host.len()) };
+    let (name, port) = (host.get(..end)?, host.get(end..)?);
     let port_is_sound = match port.strip_prefix(':') {
         None => port.is_empty(),
         Some(digits) => {
@@ -25,9 +22,9 @@ pub fn name(host: &str) -> Option<&str> {
             !address.is_empty()
                 && address.bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.'))
         }
-        None => name.split('.').all(|label| {
+        None => name.as_bytes().split(|byte| *byte == b'.').all(|label| {
             (1..=63).contains(&label.len())
-                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+                && label.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
         }),
     };
     (port_is_sound && name_is_sound && name.len() <= 253).then_some(name)

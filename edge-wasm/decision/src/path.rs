@@ -39,7 +39,10 @@ pub struct Path<'a> {
 /// The path of an origin-form target and its query, the question mark excluded.
 #[must_use]
 pub fn split_query(target: &str) -> (&str, Option<&str>) {
-    target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)))
+    match target.bytes().position(|byte| byte == b'?') {
+        None => (target, None),
+        Some(at) => (target.get(..at).unwrap_or_default(), target.get(at + 1..)),
+    }
 }
 
 /// Brings a path into one spelling. `path` is the target up to the question mark.
@@ -62,7 +65,7 @@ pub fn normalise(path: &str) -> Result<Path<'_>, PathError> {
 
     let mut segments: Vec<Segment> = Vec::new();
     let mut directory = true;
-    for raw in path.split('/') {
+    for raw in path.as_bytes().split(|byte| *byte == b'/') {
         let segment = Segment::read(raw)?;
         match segment.name() {
             "." | ".." if segment.has_parameters() => return Err(PathError::Ambiguous),
@@ -113,10 +116,10 @@ struct Segment {
 }
 
 impl Segment {
-    fn read(raw: &str) -> Result<Self, PathError> {
+    fn read(raw: &[u8]) -> Result<Self, PathError> {
         let mut canonical = String::new();
         let mut decoded = Vec::new();
-        let mut rest = raw.as_bytes();
+        let mut rest = raw;
         while let Some((&first, after)) = rest.split_first() {
             rest = after;
             match first {
@@ -155,11 +158,12 @@ impl Segment {
 
     /// The segment without its parameters.
     fn name(&self) -> &str {
-        self.decoded.split(';').next().unwrap_or_default()
+        let end = self.decoded.bytes().position(|byte| byte == b';');
+        end.and_then(|end| self.decoded.get(..end)).unwrap_or(&self.decoded)
     }
 
     fn has_parameters(&self) -> bool {
-        self.decoded.contains(';')
+        self.name().len() < self.decoded.len()
     }
 }
 

@@ -2,7 +2,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use ropeline_token::Leeway;
-use ropeline_token::json::JsonError;
+use ropeline_token::json::{JsonError, MemberError};
 use thiserror::Error;
 
 use crate::fold::fold;
@@ -50,6 +50,15 @@ pub enum PolicyError {
     Bypass(String),
 }
 
+impl From<MemberError> for PolicyError {
+    fn from(error: MemberError) -> Self {
+        match error {
+            MemberError::Invalid { member, wanted } => Self::Member { member, wanted },
+            MemberError::Unknown { member } => Self::UnknownMember { member },
+        }
+    }
+}
+
 /// The name of a sale: 1 to 40 of `a-z`, `0-9` and `-`. It goes into cookie names as it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SaleName(String);
@@ -90,7 +99,7 @@ impl PathPattern {
     pub fn parse(pattern: &str) -> Result<Self, PolicyError> {
         let (text, below) = pattern.strip_prefix('=').map_or((pattern, true), |text| (text, false));
         let refused = || PolicyError::PathPattern(pattern.into());
-        if text.contains('?') {
+        if text.bytes().any(|byte| byte == b'?') {
             return Err(refused());
         }
         match path::normalise(text) {
@@ -192,7 +201,8 @@ impl Bypass {
         match self {
             Self::Path(pattern) => pattern.covers(path, false),
             Self::Extension(extension) => {
-                let file = path.plain.rsplit('/').next().unwrap_or_default();
+                let slash = path.plain.bytes().rposition(|byte| byte == b'/');
+                let file = slash.and_then(|slash| path.plain.get(slash + 1..)).unwrap_or(&path.plain);
                 // A dot and at least one byte before it: `.css` alone is a name, not an extension.
                 let start = file.len().checked_sub(extension.len() + 1).filter(|start| *start > 0);
                 // `/x.css/` names a directory.

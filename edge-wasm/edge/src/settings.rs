@@ -1,7 +1,7 @@
 use alloc::string::String;
 
 use ropeline_decision::{Gate, Policy, PolicyError};
-use ropeline_token::json::{self, JsonError, Object, Value, Writer};
+use ropeline_token::json::{self, JsonError, MemberError, Members, Writer};
 use ropeline_token::{KeySet, KeySetError, Refusal};
 use thiserror::Error;
 
@@ -57,6 +57,15 @@ impl SettingsError {
             Self::Policy(_) => "settings_policy_invalid",
             Self::Keys(_) => "settings_keys_invalid",
             Self::KnownAnswer(_) => "settings_known_answer_refused",
+        }
+    }
+}
+
+impl From<MemberError> for SettingsError {
+    fn from(error: MemberError) -> Self {
+        match error {
+            MemberError::Invalid { member, wanted } => Self::Member { member, wanted },
+            MemberError::Unknown { member } => Self::UnknownMember { member },
         }
     }
 }
@@ -207,29 +216,25 @@ impl Settings {
     /// The first thing that is not right.
     pub fn from_json_unproven(text: &[u8]) -> Result<Self, SettingsError> {
         let document = json::parse(text)?;
-        let object = document.as_object().ok_or(member("settings", "an object"))?;
-        const KNOWN: [&str; 7] =
-            ["version", "policy", "keys", "send_to", "expires_at", "past_expiry", "known_answer"];
-        if let Some((name, _)) = object.iter().find(|(name, _)| !KNOWN.contains(name)) {
-            return Err(SettingsError::UnknownMember { member: name.into() });
-        }
-        if required(object, "version", "a whole number", Value::as_u64)? != VERSION {
+        let known = ["version", "policy", "keys", "send_to", "expires_at", "past_expiry", "known_answer"];
+        let members = Members::new(&document, "settings", &known)?;
+        if members.required_integer("version")? != VERSION {
             return Err(SettingsError::Version);
         }
-        let policy = Policy::from_value(required(object, "policy", "an object", Some)?)?;
-        let keys = KeySet::from_value(required(object, "keys", "an object", Some)?)?;
-        let upstream = match optional(object, "send_to", "a string", Value::as_str)? {
+        let policy = Policy::from_value(members.value("policy")?)?;
+        let keys = KeySet::from_value(members.value("keys")?)?;
+        let upstream = match members.text("send_to")? {
             None | Some("gateway") => Upstream::Gateway,
             Some("shop") => Upstream::Shop,
             Some(_) => return Err(member("send_to", "gateway or shop")),
         };
-        let then = match optional(object, "past_expiry", "a string", Value::as_str)? {
+        let then = match members.text("past_expiry")? {
             None | Some("closed") => PastExpiry::Closed,
             Some("open") => PastExpiry::Open,
             Some(_) => return Err(member("past_expiry", "closed or open")),
         };
-        let expiry = optional(object, "expires_at", "a whole number of Unix seconds", Value::as_u64)?;
-        let known_answer = optional(object, "known_answer", "a string", Value::as_str)?.map(String::from);
+        let expiry = members.integer("expires_at")?;
+        let known_answer = members.text("known_answer")?.map(String::from);
         let expiry = expiry.map(|at| Expiry { at, then });
         Ok(Self { expiry, known_answer, ..Self::new(policy, keys).sending_to(upstream) })
     }
@@ -264,22 +269,4 @@ impl Settings {
 
 const fn member(member: &'static str, wanted: &'static str) -> SettingsError {
     SettingsError::Member { member, wanted }
-}
-
-fn optional<'v, 'a, T>(
-    object: &'v Object<'a>,
-    name: &'static str,
-    wanted: &'static str,
-    read: impl FnOnce(&'v Value<'a>) -> Option<T>,
-) -> Result<Option<T>, SettingsError> {
-    object.get(name).map(|value| read(value).ok_or(member(name, wanted))).transpose()
-}
-
-fn required<'v, 'a, T>(
-    object: &'v Object<'a>,
-    name: &'static str,
-    wanted: &'static str,
-    read: impl FnOnce(&'v Value<'a>) -> Option<T>,
-) -> Result<T, SettingsError> {
-    optional(object, name, wanted, read)?.ok_or(member(name, wanted))
 }

@@ -10,10 +10,12 @@ use alloc::vec::Vec;
 
 use thiserror::Error;
 
+mod members;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+pub use members::{MemberError, Members};
 pub use writer::{Writer, decimal};
 
 /// How deep arrays and objects may nest.

@@ -108,7 +108,7 @@ impl PublicKey {
             return Err(KeyError::OtherUse);
         }
         let key = member("x")
-            .and_then(base64url::decode)
+            .and_then(|x| base64url::decode(x.as_bytes()))
             .and_then(|x| sound(&x.try_into().ok()?))
             .ok_or(KeyError::PointInvalid)?;
         let kid = match jwk.get("kid") {
@@ -226,14 +226,14 @@ impl KeySet {
         if keys.len() > MAX_KEYS {
             return Err(KeySetError::TooMany);
         }
-        let keys = keys
-            .iter()
-            .enumerate()
-            .map(|(index, key)| {
-                PublicKey::from_value(key, |_| None).map_err(|reason| KeySetError::Key { index, reason })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        Self::new(keys)
+        let mut sound = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            match PublicKey::from_value(key, |_| None) {
+                Ok(key) => sound.push(key),
+                Err(reason) => return Err(KeySetError::Key { index, reason }),
+            }
+        }
+        Self::new(sound)
     }
 
     /// The set as JWK Set, as served at `/.well-known/jwks.json`.

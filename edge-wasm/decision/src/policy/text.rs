@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use ropeline_token::Leeway;
-use ropeline_token::json::{self, Object, Value, Writer};
+use ropeline_token::json::{self, Members, Value, Writer};
 
 use super::{
     Bypass, Gate, HostName, OtherStatus, PageStatus, PathPattern, Policy, PolicyError, Route, SaleName,
@@ -31,24 +31,31 @@ impl Policy {
             "policy",
             &["issuer", "leeway_seconds", "api_prefix", "secure_cookies", "sales"],
         )?;
-        let leeway = match policy.optional("leeway_seconds", "a whole number of seconds", Value::as_u64)? {
+        let leeway = match policy.integer("leeway_seconds")? {
             None => Leeway::default(),
-            Some(seconds) => Leeway::from_seconds(seconds)
-                .map_err(|_| PolicyError::Member { member: "leeway_seconds", wanted: "60 at most" })?,
+            Some(seconds) => {
+                let Ok(leeway) = Leeway::from_seconds(seconds) else {
+                    return Err(PolicyError::Member { member: "leeway_seconds", wanted: "60 at most" });
+                };
+                leeway
+            }
         };
         let mut sales: Vec<SalePolicy> = Vec::new();
-        for sale in policy.required("sales", "an array", Value::as_array)? {
+        for sale in policy.required_array("sales")? {
             let sale = read_sale(sale)?;
             if sales.iter().any(|other| other.sale == sale.sale) {
                 return Err(PolicyError::SaleRepeated(sale.sale.0));
             }
             sales.push(sale);
         }
+        let Some(secure_cookies) = policy.boolean("secure_cookies")? else {
+            return Err(PolicyError::Member { member: "secure_cookies", wanted: "true or false" });
+        };
         Ok(Self {
-            issuer: policy.required("issuer", "a string", Value::as_str)?.into(),
+            issuer: policy.required_text("issuer")?.into(),
             leeway,
-            api_prefix: PathPattern::parse(policy.required("api_prefix", "a string", Value::as_str)?)?,
-            secure_cookies: policy.required("secure_cookies", "true or false", Value::as_bool)?,
+            api_prefix: PathPattern::parse(policy.required_text("api_prefix")?)?,
+            secure_cookies,
             sales,
         })
     }
@@ -112,42 +119,56 @@ fn read_sale(sale: &Value<'_>) -> Result<SalePolicy, PolicyError> {
         "sales",
         &["sale", "epoch", "gate", "routes", "ignore_case", "bypass", "page_status", "other_status"],
     )?;
-    let epoch = sale.required("epoch", "a whole number", Value::as_u64)?;
-    let gate = match sale.required("gate", "a string", Value::as_str)? {
+    let Ok(epoch) = u32::try_from(sale.required_integer("epoch")?) else {
+        return Err(PolicyError::Member { member: "epoch", wanted: "below 2^32" });
+    };
+    let gate = match sale.required_text("gate")? {
         "queue" => Gate::Queue,
         "open" => Gate::Open,
         _ => return Err(PolicyError::Member { member: "gate", wanted: "queue or open" }),
     };
-    let routes = sale.required("routes", "an array", Value::as_array)?;
-    let bypass = sale.optional("bypass", "an array", Value::as_array)?.unwrap_or_default();
-    let bypass = bypass
-        .iter()
-        .map(|rule| {
-            Bypass::parse(
-                rule.as_str()
-                    .ok_or(PolicyError::Member { member: "bypass", wanted: "an array of strings" })?,
-            )
-        })
-        .collect::<Result<_, _>>()?;
+    let mut routes = Vec::new();
+    for route in sale.required_array("routes")? {
+        routes.push(read_route(route)?);
+    }
+    let mut bypass = Vec::new();
+    for rule in sale.array("bypass")?.unwrap_or_default() {
+        let Some(rule) = rule.as_str() else {
+            return Err(PolicyError::Member { member: "bypass", wanted: "an array of strings" });
+        };
+        bypass.push(Bypass::parse(rule)?);
+    }
+    let code = |member, default: u16| {
+        let code = sale.integer(member)?;
+        // No status is as large as what stands for those that do not fit.
+        Ok::<_, PolicyError>(code.map_or(default, |code| u16::try_from(code).unwrap_or(u16::MAX)))
+    };
+    let Some(page_status) = PageStatus::from_code(code("page_status", PageStatus::default().code())?) else {
+        return Err(PolicyError::Member { member: "page_status", wanted: "200, 202, 429 or 503" });
+    };
+    let Some(other_status) = OtherStatus::from_code(code("other_status", OtherStatus::default().code())?)
+    else {
+        return Err(PolicyError::Member { member: "other_status", wanted: "401 or 429" });
+    };
     Ok(SalePolicy {
-        sale: SaleName::parse(sale.required("sale", "a string", Value::as_str)?)?,
-        epoch: u32::try_from(epoch)
-            .map_err(|_| PolicyError::Member { member: "epoch", wanted: "below 2^32" })?,
+        sale: SaleName::parse(sale.required_text("sale")?)?,
+        epoch,
         gate,
-        routes: routes.iter().map(read_route).collect::<Result<_, _>>()?,
-        ignore_case: sale.optional("ignore_case", "true or false", Value::as_bool)?.unwrap_or(true),
+        routes,
+        ignore_case: sale.boolean("ignore_case")?.unwrap_or(true),
         bypass,
-        page_status: sale.status("page_status", "200, 202, 429 or 503", PageStatus::from_code)?,
-        other_status: sale.status("other_status", "401 or 429", OtherStatus::from_code)?,
+        page_status,
+        other_status,
     })
 }
 
 fn read_route(route: &Value<'_>) -> Result<Route, PolicyError> {
     let route = Members::new(route, "routes", &["host", "path"])?;
-    Ok(Route {
-        host: route.optional("host", "a string", Value::as_str)?.map(HostName::parse).transpose()?,
-        path: PathPattern::parse(route.required("path", "a string", Value::as_str)?)?,
-    })
+    let host = match route.text("host")? {
+        None => None,
+        Some(host) => Some(HostName::parse(host)?),
+    };
+    Ok(Route { host, path: PathPattern::parse(route.required_text("path")?)? })
 }
 
 fn write_sale(writer: &mut Writer, sale: &SalePolicy) {
@@ -187,49 +208,4 @@ fn write_sale(writer: &mut Writer, sale: &SalePolicy) {
     writer.name("other_status");
     writer.integer(sale.other_status.code().into());
     writer.end_object();
-}
-
-/// The members of an object, all of them known.
-struct Members<'v, 'a>(&'v Object<'a>);
-
-impl<'v, 'a> Members<'v, 'a> {
-    fn new(value: &'v Value<'a>, member: &'static str, known: &[&str]) -> Result<Self, PolicyError> {
-        let object = value.as_object().ok_or(PolicyError::Member { member, wanted: "an object" })?;
-        match object.iter().find(|(name, _)| !known.contains(name)) {
-            Some((name, _)) => Err(PolicyError::UnknownMember { member: name.into() }),
-            None => Ok(Self(object)),
-        }
-    }
-
-    fn optional<T>(
-        &self,
-        member: &'static str,
-        wanted: &'static str,
-        read: impl FnOnce(&'v Value<'a>) -> Option<T>,
-    ) -> Result<Option<T>, PolicyError> {
-        match self.0.get(member) {
-            None => Ok(None),
-            Some(value) => read(value).map(Some).ok_or(PolicyError::Member { member, wanted }),
-        }
-    }
-
-    fn required<T>(
-        &self,
-        member: &'static str,
-        wanted: &'static str,
-        read: impl FnOnce(&'v Value<'a>) -> Option<T>,
-    ) -> Result<T, PolicyError> {
-        self.optional(member, wanted, read)?.ok_or(PolicyError::Member { member, wanted })
-    }
-
-    fn status<T: Default>(
-        &self,
-        member: &'static str,
-        wanted: &'static str,
-        from_code: impl FnOnce(u16) -> Option<T>,
-    ) -> Result<T, PolicyError> {
-        let read =
-            |value: &Value<'_>| value.as_u64().and_then(|code| u16::try_from(code).ok()).and_then(from_code);
-        Ok(self.optional(member, wanted, read)?.unwrap_or_default())
-    }
 }
