@@ -120,7 +120,7 @@ pub(crate) fn target(request: &Received) -> &str {
 
 /// A browser's visit to the room's own address is one as well; an edge passes that on with all its fields.
 fn is_room(request: &Received) -> bool {
-    request.line.starts_with("GET ")
+    (request.line.starts_with("GET ") || request.line.starts_with("HEAD "))
         && path(request).contains("/sales/")
         && path(request).ends_with("/room")
         && request.header(CASE).is_empty()

@@ -13,13 +13,16 @@ use ropeline_edge::{Field, Request};
 use ropeline_tests::conformance::vectors::{Case, Vectors};
 use ropeline_tests::conformance::{WRITTEN_AT, generate};
 
+mod envoy;
 mod fastly;
 mod gateway_asked;
 mod gateway_module;
 mod javascript;
 mod jose;
 mod native;
+mod renewal;
 mod rotation;
+mod traefik;
 mod wasmtime;
 mod wasmtime_serve;
 
