@@ -14,6 +14,7 @@ use ropeline_tests::conformance::vectors::{Case, Vectors};
 use ropeline_tests::conformance::{WRITTEN_AT, generate};
 
 mod envoy;
+mod envoy_jwt;
 mod fastly;
 mod gateway_asked;
 mod gateway_module;
