@@ -1,7 +1,11 @@
 //! The edges as WebAssembly modules, and the files that an operator deploys them with.
 
+use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::edge_hosts::Launch;
 
 /// The project's folder.
 fn project() -> PathBuf {
@@ -42,7 +46,7 @@ pub fn guest(package: &str, target: &str, profile: &str) -> PathBuf {
 /// When there is none.
 pub fn deployed(path: &str) -> String {
     let path = project().join("cdn-config").join(path);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// `text` with what stands there for a value replaced by that value.
@@ -52,4 +56,49 @@ pub fn deployed(path: &str) -> String {
 pub fn set(text: &str, placeholder: &str, value: &str) -> String {
     assert_eq!(text.matches(placeholder).count(), 1, "{placeholder} stands once in\n{text}");
     text.replace(placeholder, value)
+}
+
+/// The module in the JavaScript package.
+///
+/// # Panics
+/// When it cannot be built.
+pub fn javascript_module() -> PathBuf {
+    guest("ropeline-edge-abi", "wasm32-unknown-unknown", "abi")
+}
+
+/// Adds the JavaScript package and its module, in the folder `ropeline`.
+///
+/// # Panics
+/// When they cannot be read or built.
+#[must_use]
+pub fn with_package(launch: Launch) -> Launch {
+    let package = project().join("edge-wasm/js");
+    let files = fs::read_dir(&package).expect("the package").map(|file| file.expect("a file").path());
+    files
+        .filter(|file| file.extension().is_some_and(|extension| extension == "js" || extension == "json"))
+        .fold(launch, |launch, file| {
+            let name = file.file_name().expect("a name");
+            launch.copy(Path::new("ropeline").join(name), &file)
+        })
+        .copy("ropeline/ropeline_edge.wasm", &javascript_module())
+}
+
+/// What starts workerd with the files of `cdn-config/cloudflare`.
+///
+/// # Panics
+/// When they cannot be read or built.
+#[must_use]
+pub fn workerd(address: SocketAddr, gateway: SocketAddr, shop: SocketAddr, settings: &str) -> Launch {
+    let mut config = deployed("cloudflare/local.capnp");
+    for (placeholder, value) in
+        [("127.0.0.1:8787", address), ("127.0.0.1:8080", gateway), ("127.0.0.1:8081", shop)]
+    {
+        config = set(&config, placeholder, &value.to_string());
+    }
+    with_package(Launch::new())
+        .file("local.capnp", config)
+        .file("worker.js", deployed("cloudflare/worker.js"))
+        .file("local-cache.js", deployed("cloudflare/local-cache.js"))
+        .file("settings.json", settings)
+        .arguments(["serve", "local.capnp"])
 }

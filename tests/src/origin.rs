@@ -34,6 +34,11 @@ impl Origin {
     /// Starts it on `port`, which the gateway in front of it has as its upstream, and waits until it can
     /// let shoppers in. It gets its keys from that gateway.
     pub async fn start(port: Port, gateway: &Gateway, product: &Product) -> Self {
+        Self::start_behind(port, gateway, product, &gateway.url("")).await
+    }
+
+    /// The same, where shoppers reach it at `public`: by an edge in front of the gateway.
+    pub async fn start_behind(port: Port, gateway: &Gateway, product: &Product, public: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the reservation service");
         let Product { id, total, hold_seconds } = product;
         let text = format!(
@@ -60,7 +65,6 @@ total = {total}
 "#,
             address = port.address(),
             database = folder.path().join("origin.db").display(),
-            public = gateway.url(""),
             keys = gateway.url("/.well-known/jwks.json"),
         );
         fs::write(folder.path().join("origin.toml"), text).expect("a configuration file");

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests: what fails is printed")]
 
 mod checkout;
+mod edge;
 mod place;
 mod plain;
 mod scripted;

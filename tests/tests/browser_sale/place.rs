@@ -13,7 +13,7 @@ async fn ten_windows_are_one_visitor_who_may_close_them_all() {
     stage.crowd(1).await;
     let client = stage.browser.client.clone();
     let open = "for (let tab = 0; tab < 10; tab++) window.open(`${arguments[0]}&tab=${tab}`)";
-    client.execute(open, vec![json!(stage.gateway.url(WANTED))]).await.unwrap();
+    client.execute(open, vec![json!(stage.url(WANTED))]).await.unwrap();
     let first = client.window().await.unwrap();
     let windows = stage
         .until("ten windows are open", || async {

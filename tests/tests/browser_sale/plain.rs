@@ -18,7 +18,7 @@ async fn a_shopper_without_scripts_lives_through_a_whole_sale() {
     browser.screenshot("plain-joining").await;
     stage.click("#join button").await;
     stage.until_state("in_draw").await;
-    assert_eq!(stage.address().await, stage.gateway.url(WANTED), "the form forgot where the shopper was");
+    assert_eq!(stage.address().await, stage.url(WANTED), "the form forgot where the shopper was");
     assert!(stage.text("when").await.contains("UTC"), "{}", stage.text("when").await);
     browser.screenshot("plain-in-draw").await;
     stage.crowd(60).await;

@@ -1,16 +1,20 @@
 //! Gateway, shop and browser on one stage, and what the tests look at and do there.
 
+use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fantoccini::Locator;
 use reqwest::Method;
 use ropeline_tests::browser::{Browser, Setup};
+use ropeline_tests::edge_hosts::EdgeHost;
 use ropeline_tests::gateway::{Gateway, Sale, Settings};
-use ropeline_tests::http;
 use ropeline_tests::origin::{Origin, Product};
 use ropeline_tests::ports::Port;
+use ropeline_tests::process::binary;
 use ropeline_tests::visitor::Visitor;
-use ropeline_tests::wait::{PATIENCE, until};
+use ropeline_tests::wait::PATIENCE;
+use ropeline_tests::{guests, http};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -27,9 +31,12 @@ const HOUR_MS: u64 = 3_600_000;
 
 /// All of it, running.
 pub(crate) struct Stage {
-    pub(crate) gateway: Gateway,
+    pub(crate) gateway: Arc<Gateway>,
     pub(crate) browser: Browser,
-    _origin: Origin,
+    /// Where shoppers reach the shop.
+    pub(crate) public: String,
+    _origin: Arc<Origin>,
+    _edge: Option<Arc<EdgeHost>>,
 }
 
 /// A sale that calls one visitor at its start and nobody after, unless the operator does.
@@ -52,6 +59,15 @@ pub(crate) fn product(total: u32) -> Product {
     Product { id: SALE.to_owned(), total, hold_seconds: 300 }
 }
 
+/// The settings for an edge, as the operator exports them from the running gateway.
+fn exported(gateway: &Gateway, edge: &str) -> String {
+    let mut export = Command::new(binary("ropeline"));
+    export.args(["edge", "export", "--for", edge, "-c"]).arg(gateway.folder().join("ropeline.toml"));
+    let done = export.current_dir(gateway.folder()).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
 impl Stage {
     /// Starts everything. The browser comes first: the clocks of a sale run from the gateway's start.
     pub(crate) async fn set(setup: Setup, sale: Sale, product: Product) -> Self {
@@ -59,13 +75,39 @@ impl Stage {
         let port = Port::free();
         let gateway = Gateway::start(Settings::new(port.address()), &[sale]).await;
         let origin = Origin::start(port, &gateway, &product).await;
-        let health = format!("http://{}/healthz", origin.address());
-        until("the shop has its keys", || async {
-            let answer = http::client().get(&health).send().await.ok()?;
-            answer.status().is_success().then_some(())
-        })
-        .await;
-        Self { gateway, browser, _origin: origin }
+        let public = gateway.url("");
+        Self { gateway: gateway.into(), browser, public, _origin: origin.into(), _edge: None }
+    }
+
+    /// The same with Cloudflare's runtime in front of the gateway.
+    pub(crate) async fn set_behind_workerd(setup: Setup, sale: Sale, product: Product) -> Self {
+        let browser = Browser::open(setup).await;
+        let port = Port::free();
+        let gateway = Gateway::start(Settings::new(port.address()), &[sale]).await;
+        let settings = exported(&gateway, "cloudflare");
+        let edge = EdgeHost::start("workerd", |address, _| {
+            guests::workerd(address, gateway.address(), port.address(), &settings)
+        });
+        let edge = edge.await.unwrap_or_else(|missing| panic!("{missing}"));
+        let public = edge.url("");
+        let origin = Origin::start_behind(port, &gateway, &product, &public).await;
+        Self { gateway: gateway.into(), browser, public, _origin: origin.into(), _edge: Some(edge.into()) }
+    }
+
+    /// Another browser before the same sale.
+    pub(crate) async fn beside(&self, setup: Setup) -> Self {
+        Self {
+            gateway: Arc::clone(&self.gateway),
+            browser: Browser::open(setup).await,
+            public: self.public.clone(),
+            _origin: Arc::clone(&self._origin),
+            _edge: self._edge.clone(),
+        }
+    }
+
+    /// The address of `path` for a shopper.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.public)
     }
 
     // --- the operator and the crowd ---
@@ -139,7 +181,7 @@ impl Stage {
 
     /// Goes to the wanted page.
     pub(crate) async fn visit(&self) {
-        self.browser.client.goto(&self.gateway.url(WANTED)).await.unwrap();
+        self.browser.client.goto(&self.url(WANTED)).await.unwrap();
     }
 
     /// Runs a script of the test's own in the page. A page on its way out gives nothing.
@@ -201,7 +243,7 @@ impl Stage {
     pub(crate) async fn until_page(&self, path: &str, heading: &str) {
         self.until(&format!("{heading:?} is shown at {path}"), || async {
             let seen = self.ask("return [location.href, document.querySelector('h1')?.innerText]").await?;
-            let at = seen[0].as_str()?.strip_prefix(&self.gateway.url(""))?.starts_with(path);
+            let at = seen[0].as_str()?.strip_prefix(&self.public)?.starts_with(path);
             (at && seen[1] == heading).then_some(())
         })
         .await;
@@ -210,7 +252,7 @@ impl Stage {
     /// Waits until the shopper is at the wanted page itself: the very address, and the shop's page there.
     pub(crate) async fn until_in_the_shop(&self) {
         self.until_page(WANTED, "Product runner").await;
-        assert_eq!(self.address().await, self.gateway.url(WANTED));
+        assert_eq!(self.address().await, self.url(WANTED));
     }
 
     /// The address in the address bar.

@@ -80,7 +80,7 @@ async fn a_browser_without_cookies_and_scripts_can_try_once_at_a_time() {
     stage.click("#join button").await;
     until("the try has been made", || async { (stage.sale().await["arrivals"] == 1).then_some(()) }).await;
     stage.until_state("joining").await;
-    assert_eq!(stage.address().await, stage.gateway.url(WANTED));
+    assert_eq!(stage.address().await, stage.url(WANTED));
     // Each press is one try; nothing tries by itself.
     assert_eq!(stage.sale().await["arrivals"], 1);
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use ropeline_tests::conformance::{EdgeUnderTest, HostTraits, RawForm, Running, run};
 use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
-use ropeline_tests::guests::deployed;
+use ropeline_tests::guests::{deployed, with_package};
 
 struct Deno;
 
@@ -25,7 +25,7 @@ impl EdgeUnderTest for Deno {
 
     async fn start(&self, settings: &str, gateway: SocketAddr, shop: SocketAddr) -> Result<Running, Missing> {
         let host = EdgeHost::start("deno", |address, folder| {
-            super::package(Launch::new())
+            with_package(Launch::new())
                 .file("main.js", deployed("deno-netlify/main.js"))
                 .file("settings.json", settings)
                 .variable("DENO_DIR", folder.join("deno"))

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use ropeline_tests::conformance::{EdgeUnderTest, HostTraits, RawForm, Running, run};
 use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
-use ropeline_tests::guests::deployed;
+use ropeline_tests::guests::{deployed, with_package};
 
 struct EdgeRuntime;
 
@@ -35,7 +35,7 @@ impl EdgeUnderTest for EdgeRuntime {
 
     async fn start(&self, settings: &str, gateway: SocketAddr, shop: SocketAddr) -> Result<Running, Missing> {
         let host = EdgeHost::start("edge-runtime", |address, _| {
-            super::package(Launch::new())
+            with_package(Launch::new())
                 .file("middleware.js", deployed("vercel/middleware.js"))
                 .file("serve.cjs", include_str!("vercel.cjs"))
                 .variable("GATEWAY", format!("http://{gateway}"))

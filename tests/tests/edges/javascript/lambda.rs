@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use ropeline_tests::conformance::{EdgeUnderTest, HostTraits, RawForm, Running, run};
 use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
-use ropeline_tests::guests::{deployed, set};
+use ropeline_tests::guests::{deployed, set, with_package};
 
 struct Lambda;
 
@@ -22,7 +22,7 @@ impl EdgeUnderTest for Lambda {
     async fn start(&self, settings: &str, gateway: SocketAddr, shop: SocketAddr) -> Result<Running, Missing> {
         let index = deployed("lambda-edge/index.mjs");
         let host = EdgeHost::start("node", |address, _| {
-            super::package(Launch::new())
+            with_package(Launch::new())
                 .file("index.mjs", set(&index, "https://gateway.shop.example", &format!("http://{gateway}")))
                 .file("settings.json", settings)
                 .file("cloudfront.mjs", include_str!("cloudfront.mjs"))

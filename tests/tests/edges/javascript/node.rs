@@ -5,6 +5,7 @@ use std::process::Command;
 
 use ropeline_tests::conformance::generate;
 use ropeline_tests::edge_hosts::binary;
+use ropeline_tests::guests::javascript_module;
 use serde_json::Value;
 
 /// A time like any other.
@@ -25,7 +26,7 @@ fn the_module_in_node_plans_as_every_edge_does() {
     let file = folder.path().join("vectors.json");
     fs::write(&file, serde_json::to_string(&vectors).expect("JSON")).expect("a file");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/edges/javascript/plans.mjs");
-    let output = Command::new(node).arg(script).arg(super::module()).arg(&file).output().expect("node");
+    let output = Command::new(node).arg(script).arg(javascript_module()).arg(&file).output().expect("node");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let plans: Vec<Value> = serde_json::from_slice(&output.stdout).expect("plans");
     assert_eq!(plans.len(), vectors.cases.len());

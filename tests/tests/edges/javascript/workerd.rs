@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use ropeline_tests::conformance::{EdgeUnderTest, HostTraits, RawForm, Running, run};
-use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
-use ropeline_tests::guests::{deployed, set};
+use ropeline_tests::edge_hosts::{EdgeHost, Missing};
+use ropeline_tests::guests::workerd;
 
 struct Workerd;
 
@@ -34,24 +34,9 @@ impl EdgeUnderTest for Workerd {
     }
 
     async fn start(&self, settings: &str, gateway: SocketAddr, shop: SocketAddr) -> Result<Running, Missing> {
-        let host = EdgeHost::start("workerd", |address, _| launch(address, gateway, shop, settings));
+        let host = EdgeHost::start("workerd", |address, _| workerd(address, gateway, shop, settings));
         Ok(host.await?.into())
     }
-}
-
-fn launch(address: SocketAddr, gateway: SocketAddr, shop: SocketAddr, settings: &str) -> Launch {
-    let mut config = deployed("cloudflare/local.capnp");
-    for (placeholder, value) in
-        [("127.0.0.1:8787", address), ("127.0.0.1:8080", gateway), ("127.0.0.1:8081", shop)]
-    {
-        config = set(&config, placeholder, &value.to_string());
-    }
-    super::package(Launch::new())
-        .file("local.capnp", config)
-        .file("worker.js", deployed("cloudflare/worker.js"))
-        .file("local-cache.js", deployed("cloudflare/local-cache.js"))
-        .file("settings.json", settings)
-        .arguments(["serve", "local.capnp"])
 }
 
 #[tokio::test]
