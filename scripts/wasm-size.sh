@@ -17,7 +17,7 @@ guest() {
   [ "$compressed" -le "$4" ] || { echo "wasm: that is too much" >&2 && exit 1; }
 }
 
-guest ropeline-edge-abi wasm32-unknown-unknown abi 30500
+guest ropeline-edge-abi wasm32-unknown-unknown abi 30000
 guest ropeline-edge-proxy-wasm wasm32-wasip1 abi 70000
 guest ropeline-edge-http-wasm wasm32v1-none abi 37000
 guest ropeline-edge-wasi-http wasm32-wasip2 wasi-http 60000

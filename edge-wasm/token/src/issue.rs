@@ -63,8 +63,8 @@ impl SigningKey {
     #[must_use]
     pub fn from_seed(seed: [u8; 32]) -> Self {
         let key = ed25519_dalek::SigningKey::from_bytes(&seed);
-        let kid = crate::keys::thumbprint(&key.verifying_key());
-        let public = PublicKey::new(kid, key.verifying_key());
+        let kid = crate::keys::thumbprint(key.verifying_key().as_bytes());
+        let public = PublicKey::new(kid, &key.verifying_key());
         Self { key, public }
     }
 

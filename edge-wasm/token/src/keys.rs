@@ -1,8 +1,10 @@
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
-use ed25519_dalek::{Signature, VerifyingKey};
+#[cfg(feature = "issue")]
+use ed25519_dalek::VerifyingKey;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
@@ -12,6 +14,9 @@ use crate::json::{self, JsonError, Object, Value, Writer};
 use crate::jws::{self, Kind, SIGNATURE_BYTES};
 use crate::refusal::Refusal;
 
+use prepared::Prepared;
+
+mod prepared;
 #[cfg(test)]
 mod tests;
 
@@ -72,11 +77,25 @@ pub enum KeySetError {
     TooMany,
 }
 
-/// A public Ed25519 key with its name, its point decompressed once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A public Ed25519 key with its name, prepared once for all its signatures, in 40 kB.
+#[derive(Clone)]
 pub struct PublicKey {
     kid: String,
-    key: VerifyingKey,
+    key: Prepared,
+}
+
+impl PartialEq for PublicKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.kid == other.kid && self.key.as_bytes() == other.key.as_bytes()
+    }
+}
+
+impl Eq for PublicKey {}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PublicKey").field("kid", &self.kid).field("x", &encoded(self.key.as_bytes())).finish()
+    }
 }
 
 impl PublicKey {
@@ -109,23 +128,23 @@ impl PublicKey {
         }
         let key = member("x")
             .and_then(|x| base64url::decode(x.as_bytes()))
-            .and_then(|x| sound(&x.try_into().ok()?))
+            .and_then(|x| Prepared::from_bytes(&x.try_into().ok()?))
             .ok_or(KeyError::PointInvalid)?;
         let kid = match jwk.get("kid") {
-            None => unnamed(&key),
+            None => unnamed(key.as_bytes()),
             Some(kid) => kid.as_str().filter(|kid| is_plain(kid)).map(String::from),
         };
         Ok(Self { kid: kid.ok_or(KeyError::KidInvalid)?, key })
     }
 
     #[cfg(feature = "issue")]
-    pub(crate) const fn new(kid: String, key: VerifyingKey) -> Self {
-        Self { kid, key }
+    pub(crate) fn new(kid: String, key: &VerifyingKey) -> Self {
+        Self { kid, key: Prepared::new(key.to_bytes(), key.to_edwards()) }
     }
 
     #[cfg(feature = "issue")]
     pub(crate) fn is(&self, key: &VerifyingKey) -> bool {
-        self.key == *key
+        self.key.as_bytes() == key.as_bytes()
     }
 
     /// The key's name in token headers.
@@ -137,7 +156,7 @@ impl PublicKey {
     /// The JWK thumbprint (RFC 7638, RFC 8037 appendix A.3): SHA-256 in base64url.
     #[must_use]
     pub fn thumbprint(&self) -> String {
-        thumbprint(&self.key)
+        thumbprint(self.key.as_bytes())
     }
 
     /// The key as JWK: `kty`, `crv`, `x`, `kid`, `use`. No `alg`, on whose spelling verifiers disagree.
@@ -170,7 +189,7 @@ impl PublicKey {
     }
 
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool {
-        self.key.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
+        self.key.verifies(message, signature)
     }
 }
 
@@ -294,28 +313,20 @@ impl KeySet {
 }
 
 /// What to call a key without `kid`. A set has no name for it, which keeps SHA-256 out of edges.
-type Unnamed = fn(&VerifyingKey) -> Option<String>;
+type Unnamed = fn(&[u8; 32]) -> Option<String>;
 
-pub(crate) fn named_by_thumbprint(key: &VerifyingKey) -> Option<String> {
+pub(crate) fn named_by_thumbprint(key: &[u8; 32]) -> Option<String> {
     Some(thumbprint(key))
-}
-
-/// A point every signature of which `verify_strict` judges without ambiguity: canonically written and of prime order.
-fn sound(x: &[u8; 32]) -> Option<VerifyingKey> {
-    let key = VerifyingKey::from_bytes(x).ok()?;
-    let point = key.to_edwards();
-    let canonical = point.compress().to_bytes() == *x;
-    (canonical && !key.is_weak() && point.is_torsion_free()).then_some(key)
 }
 
 pub(crate) fn encoded(bytes: &[u8; 32]) -> String {
     Base64UrlUnpadded::encode_string(bytes)
 }
 
-pub(crate) fn thumbprint(key: &VerifyingKey) -> String {
+pub(crate) fn thumbprint(key: &[u8; 32]) -> String {
     let mut hash = Sha256::new();
     hash.update(r#"{"crv":"Ed25519","kty":"OKP","x":""#);
-    hash.update(encoded(key.as_bytes()));
+    hash.update(encoded(key));
     hash.update(r#""}"#);
     encoded(&hash.finalize().into())
 }

