@@ -58,7 +58,7 @@ export function reach(host: {
 }): Io;
 
 /** Whether only Ropeline may set a field. */
-export function isOurs(name: string): boolean;
+export function isBarred(name: string): boolean;
 /** Path and query of an address, as they stand there. */
 export function targetOf(url: string): string;
 /** A text as header values are spelt by the Fetch standard: each of its bytes a character. */

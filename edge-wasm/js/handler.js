@@ -52,7 +52,7 @@ export class Handler {
   async #forward(request, plan, io) {
     const headers = new Headers(request.headers);
     if (plan.to === 'shop') {
-      for (const name of [...headers.keys()]) if (isOurs(name)) headers.delete(name);
+      for (const name of [...headers.keys()]) if (isBarred(name)) headers.delete(name);
     }
     for (const [name, value] of plan.set) headers.set(name, io.headerText(value));
     const init = { method: request.method, headers, redirect: 'manual' };
@@ -67,9 +67,9 @@ export class Handler {
   }
 }
 
-/** Whether only Ropeline may set a field; CGI-like servers take both spellings for one. */
-export function isOurs(name) {
-  return /^ropeline[-_]/i.test(name);
+/** Whether a shopper may not say this to a shop, as `is_barred` of the module's decision has it. */
+export function isBarred(name) {
+  return /^(ropeline[-_]|x[-_](original[-_]url|rewrite[-_]url|(http[-_])?method[-_]override)$)/i.test(name);
 }
 
 function made(method, status, headers, body) {

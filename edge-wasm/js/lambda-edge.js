@@ -3,7 +3,7 @@
 import { STATUS_CODES } from 'node:http';
 
 import { Edge } from './edge.js';
-import { Handler, isOurs } from './handler.js';
+import { Handler, isBarred } from './handler.js';
 
 /**
  * The handler. `settings` reads them; `gateway` is the gateway's origin. There are no environment variables at
@@ -47,7 +47,7 @@ function forwarded(request, plan, gateway) {
   request.uri = uri;
   request.querystring = query.join('?');
   if (plan.to === 'shop') {
-    for (const name of Object.keys(request.headers)) if (isOurs(name)) delete request.headers[name];
+    for (const name of Object.keys(request.headers)) if (isBarred(name)) delete request.headers[name];
   }
   for (const [name, value] of plan.set) request.headers[name] = [{ key: name, value }];
   // The origin of the distribution is the one that most requests go to; the event names it before the origin only.

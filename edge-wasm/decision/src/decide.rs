@@ -61,7 +61,7 @@ pub enum Verdict<'a, A> {
     Api(Cow<'a, str>),
 }
 
-/// A request that goes to the shop. Before it does, every field that [`header::is_ours`] is removed from it, and
+/// A request that goes to the shop. Before it does, every field that [`header::is_barred`] is removed from it, and
 /// [`Admission::headers`] are set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forward<'a, A> {

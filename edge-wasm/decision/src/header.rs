@@ -26,6 +26,21 @@ pub fn is_ours(name: &str) -> bool {
         && matches!(separator, Some(b'-' | b'_'))
 }
 
+/// Fields that frameworks take for another path or method than the one that was decided upon.
+const MISLEADING: [&[u8]; 4] =
+    [b"x-original-url", b"x-rewrite-url", b"x-http-method-override", b"x-method-override"];
+
+/// Whether a shopper may not say this to a shop: it is ours to say, or would lead the shop to another page than the one
+/// that was decided upon. Underscores count as hyphens here, too.
+#[must_use]
+pub fn is_barred(name: &str) -> bool {
+    let spelt = |barred: &[u8]| {
+        let letters = name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() });
+        letters.eq(barred.iter().copied())
+    };
+    is_ours(name) || MISLEADING.into_iter().any(spelt)
+}
+
 /// All values of the named field, in order.
 pub fn values<'a>(headers: &'a [Field<'a>], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
     headers.iter().filter(move |(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
@@ -41,6 +56,18 @@ mod tests {
             ["Ropeline-Admission", "ROPELINE-VISITOR", "ropeline_sale", "ropeline-", "Ropeline_Anything"]
         {
             assert!(is_ours(name), "{name}");
+        }
+        for name in [
+            "Ropeline-Sale",
+            "X-Original-URL",
+            "x_rewrite_url",
+            "X-HTTP-Method_Override",
+            "X-Method-Override",
+        ] {
+            assert!(is_barred(name), "{name}");
+        }
+        for name in ["X-Original-URI", "X-Rewrite-URLs", "X-Method"] {
+            assert!(!is_barred(name), "{name}");
         }
         for name in ["", "Rope", "Ropeline", "Ropelines-X", "X-Ropeline-Sale", "ropeliné-x"] {
             assert!(!is_ours(name), "{name}");

@@ -80,7 +80,7 @@ impl Forward<'_> {
     /// Whether a field of the request must not reach the upstream. The gateway checks such fields itself.
     #[must_use]
     pub fn removes(&self, name: &str) -> bool {
-        self.to == Upstream::Shop && header::is_ours(name)
+        self.to == Upstream::Shop && header::is_barred(name)
     }
 }
 

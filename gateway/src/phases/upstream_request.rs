@@ -8,9 +8,9 @@ use ropeline_decision::header;
 use crate::config::HostHeader;
 use crate::phases::context::Context;
 
-/// Headers that say where a request came from, or that frameworks take for another path or method than the one decided
-/// upon, besides every `X-Forwarded-*`. What the client claims is taken off; what we know is set.
-const CLAIMS: [&str; 11] = [
+/// Headers that say where a request came from, besides every `X-Forwarded-*`. What the client claims is taken off; what
+/// we know is set.
+const CLAIMS: [&str; 7] = [
     "forwarded",
     "x-real-ip",
     "x-client-ip",
@@ -18,16 +18,12 @@ const CLAIMS: [&str; 11] = [
     "true-client-ip",
     "cf-connecting-ip",
     "fastly-client-ip",
-    "x-original-url",
-    "x-rewrite-url",
-    "x-http-method-override",
-    "x-method-override",
 ];
 
 /// Whether a client may not say this. Underscores count as hyphens: CGI-like servers hand both spellings on as one.
 fn is_claim(name: &str) -> bool {
     let name = name.replace('_', "-");
-    header::is_ours(&name) || name.starts_with("x-forwarded-") || CLAIMS.contains(&name.as_str())
+    header::is_barred(&name) || name.starts_with("x-forwarded-") || CLAIMS.contains(&name.as_str())
 }
 
 /// Takes off what the client may not say and sets what the gateway knows.

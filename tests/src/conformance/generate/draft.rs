@@ -185,12 +185,14 @@ impl Draft {
 
     fn case(self, act: Act, kind: &str, sale: Option<&Sale>, code: Option<&str>) -> Case {
         let to_shop = matches!(&act, Act::Forward { to, .. } if to == "shop");
-        let ours = |name: &str| {
-            let name = name.to_ascii_lowercase();
-            name.starts_with("ropeline-") || name.starts_with("ropeline_")
+        let barred = |name: &str| {
+            let name = name.to_ascii_lowercase().replace('_', "-");
+            let misleading =
+                ["x-original-url", "x-rewrite-url", "x-http-method-override", "x-method-override"];
+            name.starts_with("ropeline-") || misleading.contains(&name.as_str())
         };
         let mut gone: Vec<_> = self.headers.iter().map(|(name, _)| name.clone()).collect();
-        gone.retain(|name| to_shop && ours(name));
+        gone.retain(|name| to_shop && barred(name));
         gone.dedup();
         let expect = Expect {
             act,

@@ -245,7 +245,7 @@ fn tickets(generator: &mut Generator) {
     }
 }
 
-/// Fields that are Ropeline's to set, in every spelling that a shop may take for them.
+/// Fields that are Ropeline's to set, and that lead a shop astray, in every spelling that a shop may take for them.
 fn forged(generator: &mut Generator) {
     let token = generator.token(&DROP);
     for settings in [&SHOP, &GATEWAY] {
@@ -261,6 +261,10 @@ fn forged(generator: &mut Generator) {
             "Ropeline-Anything",
             "ropeline_ticket",
             "Ropeline_Admission",
+            "X-Original-URL",
+            "x_rewrite_url",
+            "X-HTTP-Method-Override",
+            "X-Method_Override",
         ] {
             let get = |what: &str, target| {
                 generator

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 
 import { Edge } from '../../../../edge-wasm/js/edge.js';
-import { isOurs } from '../../../../edge-wasm/js/handler.js';
+import { isBarred } from '../../../../edge-wasm/js/handler.js';
 
 const [module, file] = process.argv.slice(2);
 const vectors = JSON.parse(readFileSync(file, 'utf8'));
@@ -23,7 +23,7 @@ const plans = vectors.cases.map((test) => {
   const [method, host, target] = [test.method, test.host, test.target].map((text) => latin1(Buffer.from(text)));
   const plan = edges[test.settings].plan({ method, host, target, headers }, test.now ?? vectors.now);
   const toShop = plan?.act === 'forward' && plan.to === 'shop';
-  const gone = toShop ? headers.map(([name]) => name).filter(isOurs) : [];
+  const gone = toShop ? headers.map(([name]) => name).filter(isBarred) : [];
   return { plan, gone: gone.filter((name, at) => name !== gone[at - 1]) };
 });
 process.stdout.write(JSON.stringify(plans));
