@@ -81,7 +81,7 @@ pub(super) fn judge_without_gateway(
     let stands_in = || answered(case, seen, unreachable.status, &headers, &unreachable.body);
     match &case.expect.act {
         Act::Room { .. } => stands_in(),
-        Act::Forward { room: true, .. } if away => stands_in(),
+        Act::Forward { room: true, .. } if away && !traits.hides_failures => stands_in(),
         Act::Forward { to, .. } if away && to == "gateway" => match &seen.outcome {
             Outcome::Answer(response) if (500..600).contains(&response.status) => Vec::new(),
             other => vec![format!("{other:?}, and not the host's own error")],

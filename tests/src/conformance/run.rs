@@ -53,7 +53,7 @@ pub trait EdgeUnderTest: Sync {
     ) -> impl Future<Output = Result<Running, Missing>> + Send;
 }
 
-/// What a host does to requests before the guest sees them.
+/// What a host does to requests before the guest sees them, and after.
 #[derive(Clone, Debug, Default)]
 pub struct HostTraits {
     /// Forms of a request that it changes, or answers by itself with an error. Of a request in such a form only the
@@ -61,6 +61,8 @@ pub struct HostTraits {
     pub alters: BTreeSet<RawForm>,
     /// Whether the upstream sees the `Host` that the shopper sent.
     pub keeps_host: bool,
+    /// Whether the host answers for an upstream it cannot reach by itself, without a word to the guest.
+    pub hides_failures: bool,
 }
 
 /// A host that runs. It ends with this value.

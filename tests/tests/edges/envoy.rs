@@ -34,7 +34,11 @@ impl EdgeUnderTest for Envoy {
 
     fn traits(&self) -> HostTraits {
         // Its own parser answers 400 to what is no request, and takes the path out of an absolute target.
-        HostTraits { alters: [RawForm::Host, RawForm::Method, RawForm::Target].into(), keeps_host: true }
+        HostTraits {
+            alters: [RawForm::Host, RawForm::Method, RawForm::Target].into(),
+            keeps_host: true,
+            ..HostTraits::default()
+        }
     }
 
     async fn start(&self, settings: &str, gateway: SocketAddr, shop: SocketAddr) -> Result<Running, Missing> {

@@ -25,7 +25,11 @@ impl EdgeUnderTest for Fastly {
         use RawForm::{Backslash, DotSegments, Host, Target, UrlCharacters};
 
         // Its SDK reads targets as the URL standard does, and sends on what it has read.
-        HostTraits { alters: [Backslash, DotSegments, Host, Target, UrlCharacters].into(), keeps_host: true }
+        HostTraits {
+            alters: [Backslash, DotSegments, Host, Target, UrlCharacters].into(),
+            keeps_host: true,
+            ..HostTraits::default()
+        }
     }
 
     async fn start(&self, settings: &str, gateway: SocketAddr, shop: SocketAddr) -> Result<Running, Missing> {

@@ -33,6 +33,7 @@ impl EdgeUnderTest for Traefik {
             ]
             .into(),
             keeps_host: true,
+            ..HostTraits::default()
         }
     }
 

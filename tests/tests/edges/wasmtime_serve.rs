@@ -66,7 +66,11 @@ impl EdgeUnderTest for WasmtimeServe {
     }
 
     fn traits(&self) -> HostTraits {
-        HostTraits { alters: [RawForm::Target, RawForm::UrlCharacters].into(), keeps_host: false }
+        HostTraits {
+            alters: [RawForm::Target, RawForm::UrlCharacters].into(),
+            keeps_host: false,
+            ..HostTraits::default()
+        }
     }
 
     async fn start(&self, settings: &str, gateway: SocketAddr, shop: SocketAddr) -> Result<Running, Missing> {

@@ -20,6 +20,7 @@ impl EdgeUnderTest for Deno {
             alters: [DotSegments, Backslash, UrlCharacters, Target, Host, Method, RepeatedField, FieldBytes]
                 .into(),
             keeps_host: false,
+            ..HostTraits::default()
         }
     }
 

@@ -30,6 +30,7 @@ impl EdgeUnderTest for EdgeRuntime {
             ]
             .into(),
             keeps_host: false,
+            ..HostTraits::default()
         }
     }
 

@@ -16,7 +16,11 @@ impl EdgeUnderTest for Lambda {
     fn traits(&self) -> HostTraits {
         use RawForm::*;
 
-        HostTraits { alters: [EmptyQuery, Target, Host, Method, FieldBytes].into(), keeps_host: true }
+        HostTraits {
+            alters: [EmptyQuery, Target, Host, Method, FieldBytes].into(),
+            keeps_host: true,
+            hides_failures: true,
+        }
     }
 
     async fn start(&self, settings: &str, gateway: SocketAddr, shop: SocketAddr) -> Result<Running, Missing> {

@@ -30,6 +30,7 @@ impl EdgeUnderTest for Workerd {
             ]
             .into(),
             keeps_host: true,
+            ..HostTraits::default()
         }
     }
 
