@@ -22,6 +22,9 @@ if [ "$1" = module ]; then
 fi
 [ -e "cdn-config/$1" ] && [ "$1" != . ] || { echo "no such folder: cdn-config/$1" >&2 && exit 2; }
 mkdir -p "$to/ropeline"
-cp -R "cdn-config/$1/." "$to/"
+# FOLDER may lie among these files itself, as it does in the pages' own command.
+for file in "cdn-config/$1"/*; do
+  [ "$(realpath "$file")" = "$to" ] || cp -R "$file" "$to/"
+done
 cp edge-wasm/js/*.js edge-wasm/js/*.d.ts edge-wasm/js/package.json edge-wasm/js/LICENSE "$to/ropeline/"
 cp "$module" "$to/ropeline/ropeline_edge.wasm"
