@@ -8,13 +8,7 @@ set -euo pipefail
 [ $# = 2 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2 && exit 2; }
 to="$(realpath --canonicalize-missing "$2")"
 cd "$(dirname "$0")/.."
-. scripts/env.sh
-
-target="${CARGO_TARGET_DIR:-$PWD/edge-wasm/target}"
-# The workspace of the guests has settings of its own, which hold in its folder.
-(cd edge-wasm && cargo build --quiet --locked --package ropeline-edge-abi --target wasm32-unknown-unknown \
-  --profile abi --target-dir "$target")
-module="$target/wasm32-unknown-unknown/abi/ropeline_edge_abi.wasm"
+module="$(scripts/guest.sh ropeline-edge-abi wasm32-unknown-unknown abi)"
 
 if [ "$1" = module ]; then
   cp "$module" "$to"

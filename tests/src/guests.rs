@@ -17,27 +17,12 @@ fn project() -> PathBuf {
 /// # Panics
 /// When it cannot be built.
 pub fn guest(package: &str, target: &str, profile: &str) -> PathBuf {
-    let workspace = project().join("edge-wasm");
-    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
-    let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args([
-            "build",
-            "--quiet",
-            "--locked",
-            "--package",
-            package,
-            "--target",
-            target,
-            "--profile",
-            profile,
-        ])
-        .arg("--target-dir")
-        .arg(&folder)
-        .current_dir(&workspace)
+    let built = Command::new(project().join("scripts/guest.sh"))
+        .args([package, target, profile])
         .output()
-        .expect("cargo");
+        .expect("scripts/guest.sh");
     assert!(built.status.success(), "{package}: {}", String::from_utf8_lossy(&built.stderr));
-    folder.join(target).join(profile).join(package.replace('-', "_")).with_extension("wasm")
+    String::from_utf8(built.stdout).expect("a path").trim_end().into()
 }
 
 /// A file of a deployment, by its path below `cdn-config`.

@@ -119,18 +119,11 @@ fn with(token: &str, work: impl FnOnce(&Request<'_>)) {
 
 /// The module as it is shipped.
 fn module() -> PathBuf {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../edge-wasm");
-    let (target, profile) = ("wasm32-unknown-unknown", "abi");
-    let build = ["build", "--quiet", "--locked", "--package", "ropeline-edge-abi"];
-    let folder = workspace.join("target");
-    let built = Command::new(env!("CARGO"))
-        .args(build)
-        .args(["--target", target, "--profile", profile, "--target-dir"])
-        .arg(&folder)
-        .current_dir(&workspace)
-        .status();
-    assert!(built.unwrap().success(), "the module cannot be built");
-    folder.join(target).join(profile).join("ropeline_edge_abi.wasm")
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/guest.sh");
+    let built =
+        Command::new(script).args(["ropeline-edge-abi", "wasm32-unknown-unknown", "abi"]).output().unwrap();
+    assert!(built.status.success(), "the module cannot be built: {}", String::from_utf8_lossy(&built.stderr));
+    String::from_utf8(built.stdout).unwrap().trim_end().into()
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
