@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::Context as _;
 use ropeline_decision::{Authenticate, Policy, Request, Verdict};
@@ -35,6 +35,9 @@ pub struct Decider {
     metrics: Arc<Metrics>,
     /// When a failure was last told, in Unix seconds: the log must not drown in them.
     told: AtomicU64,
+    /// Whether the module has refused the policy in force. By an older one, a token that was revoked would be good, and a
+    /// sale that was made since then unprotected.
+    behind: AtomicBool,
 }
 
 enum By {
@@ -62,10 +65,16 @@ impl Decider {
                 By::Shadow(shadow.context("edge.mode: no thread for comparing")?)
             }
         };
-        Ok(Self { by, exporter: Exporter::new(keys)?, metrics, told: AtomicU64::new(0) })
+        Ok(Self {
+            by,
+            exporter: Exporter::new(keys)?,
+            metrics,
+            told: AtomicU64::new(0),
+            behind: AtomicBool::new(false),
+        })
     }
 
-    /// Takes a policy that has come into force. Where the module refuses it, it keeps the one that it has.
+    /// Takes a policy that has come into force. Where the module refuses it, nothing is decided by the one that it has.
     ///
     /// # Errors
     /// The module refused it, or failed. It has been told and counted.
@@ -77,11 +86,12 @@ impl Decider {
                 self.settings(policy).and_then(|settings| Ok(shadow.configure(policy, &settings)?))
             }
         };
+        self.behind.store(given.is_err(), Ordering::Release);
         match &given {
             Ok(()) => self.metrics.module_configured("taken"),
             Err(error) => {
                 self.metrics.module_configured("refused");
-                tracing::error!(error = format!("{error:#}"), "the edge module keeps the policy it has");
+                tracing::error!(error = format!("{error:#}"), "the edge module refuses the policy in force");
             }
         }
         given
@@ -98,6 +108,9 @@ impl Decider {
     /// It failed.
     pub fn plan(&self, request: &Request<'_>, now: u64) -> Result<Option<String>, NoVerdict> {
         let By::Module(guest) = &self.by else { return Ok(None) };
+        if self.behind.load(Ordering::Acquire) {
+            return Err(self.failed(&"it has refused the policy in force", now));
+        }
         guest.plan(request, now).map(Some).map_err(|error| self.failed(&error, now))
     }
 

@@ -291,6 +291,26 @@ async fn where_the_module_gives_no_verdict_nobody_passes() {
 }
 
 #[tokio::test]
+async fn by_a_policy_that_is_not_in_force_any_more_nobody_passes() {
+    let (_shop, gateway, _folder) = deciding(&MODULE, "module", &[Sale::new("drop", &["/sale"])]).await;
+    let free =
+        || async { http::client().get(gateway.url("/free")).send().await.expect("an answer").status() };
+    assert_eq!(free().await, StatusCode::OK);
+    // More routes than the module reads with the fuel it has.
+    let routes: Vec<_> = (0..28_000).map(|number| format!("/{number}")).collect();
+    let change = async |routes: Value| {
+        let document = json!({ "protect": { "routes": routes } });
+        gateway.operator(Method::PATCH, "/api/v1/operator/sales/drop", Some(&document)).await
+    };
+    let (status, answer) = change(json!(routes)).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert_eq!(free().await, StatusCode::SERVICE_UNAVAILABLE, "by the old policy it is free");
+    let (status, answer) = change(json!(["/sale"])).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert_eq!(free().await, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_module_that_is_none_is_told_before_the_start() {
     let (_shop, gateway, folder) = deciding(&MODULE, "native", &[Sale::new("drop", &["/sale"])]).await;
     let config = gateway.folder().join("ropeline.toml");
