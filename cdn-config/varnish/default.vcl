@@ -20,6 +20,10 @@ sub vcl_recv {
     unset req.http.X-Forwarded-Host;
     set req.http.X-Forwarded-For = client.ip;
 
+    # No connection is handed over: what is said on one afterwards nobody looks at.
+    unset req.http.Upgrade;
+    unset req.http.HTTP2-Settings;
+
     set req.backend_hint = gateway;
     if (req.method != "GET" && req.method != "HEAD") {
         return (pass);
