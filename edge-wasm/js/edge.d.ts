@@ -67,6 +67,8 @@ export class Edge {
   constructor(module: WebAssembly.Module, options?: EdgeOptions);
   /** Whether it has settings. */
   readonly configured: boolean;
+  /** Where the settings send those who are admitted; `null` without settings. */
+  readonly sendTo: 'gateway' | 'shop' | null;
   /**
    * Takes settings, the document that `ropeline edge export` writes; a token in them is verified, so that a broken
    * build is known and the first shopper does not wait for a cold start.
@@ -75,8 +77,8 @@ export class Edge {
    */
   configure(settings: string | Uint8Array): void;
   /**
-   * What to do with a request at `now`, in Unix seconds. `null` means that there are no settings, or that this is no
-   * request: then nobody may pass.
+   * What to do with a request at `now`, in Unix seconds. `null` means that there are no settings, that this is no
+   * request, or one too big for the module: then nobody may pass.
    */
   plan(request: EdgeRequest, now: number): Plan | null;
 }

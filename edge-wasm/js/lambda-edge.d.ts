@@ -7,7 +7,11 @@ export interface LambdaEdgeOptions extends HandlerOptions {
   settings: () => Promise<string | null>;
 }
 
-/** The handler for CloudFront's viewer-request or origin-request event: answers with a request or a response. */
+/**
+ * The handler for CloudFront's origin-request event, or viewer-request: answers with a request or a response. Settings
+ * that send to the shop need origin-request, with an origin that is no bucket: elsewhere what is the gateway's cannot
+ * be sent there, and is answered with 503.
+ */
 export function lambdaEdge(
   module: WebAssembly.Module,
   options: LambdaEdgeOptions,

@@ -1,4 +1,4 @@
-// AWS Lambda@Edge, on CloudFront's viewer-request or origin-request event.
+// AWS Lambda@Edge, on CloudFront's origin-request event, or viewer-request where all goes to the gateway.
 
 import { STATUS_CODES } from 'node:http';
 
@@ -11,7 +11,8 @@ import { Handler, isBarred } from './handler.js';
  */
 export function lambdaEdge(module, { gateway, settings, ...options }) {
   // CloudFront decodes header values from UTF-8.
-  const handler = new Handler(new Edge(module, { headers: 'text' }), options);
+  const edge = new Edge(module, { headers: 'text' });
+  const handler = new Handler(edge, options);
   const io = {
     settings,
     // The process sleeps between two requests; what was begun goes on with the next.
@@ -34,11 +35,18 @@ export function lambdaEdge(module, { gateway, settings, ...options }) {
       },
       io,
     );
-    if (plan?.act === 'forward') return forwarded(request, plan, gateway);
+    const reached = plan?.act === 'forward' && reaches(request.origin, plan.to, edge.sendTo);
+    if (reached) return forwarded(request, plan, gateway);
     const language = headers.find(([name]) => name === 'accept-language');
     const asked = { method: request.method, headers: new Headers(language ? [language] : []) };
-    return generated(await handler.answer(asked, plan, io));
+    return generated(await handler.answer(asked, plan?.act === 'forward' ? null : plan, io));
   };
+}
+
+// Whether what is handed back to CloudFront gets where the plan sends it. Without an origin in the event it goes to that
+// of the distribution, which is where the settings send those who are admitted; a bucket is no gateway.
+function reaches(origin, to, sendTo) {
+  return to === 'shop' || (origin ? Boolean(origin.custom) : sendTo === 'gateway');
 }
 
 // CloudFront sends on what is handed back to it.
@@ -56,7 +64,6 @@ function forwarded(request, plan, gateway) {
 }
 
 function sendTo(origin, { hostname, port, protocol }) {
-  if (!origin.custom) return;
   const name = protocol.slice(0, -1);
   Object.assign(origin.custom, {
     domainName: hostname,

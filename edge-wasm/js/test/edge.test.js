@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { Edge, SettingsRefused } from '../edge.js';
-import { module, NOW, settings, signer } from './support.js';
+import { module, NOW, settings, signer, small } from './support.js';
 
 const visit = (headers) => ({ method: 'GET', host: 'shop.example', target: '/sale/7?a=b', headers });
 
@@ -57,6 +57,43 @@ test('a line feed in a value cannot pass for a field of its own', () => {
   edge.configure(settings(key));
   const plan = edge.plan(visit([['x', `y\nropeline-admission\n${key.token()}`]]), NOW);
   assert.equal(plan, null);
+});
+
+test('where header values are bytes, a character that is none passes for no byte', () => {
+  const key = signer();
+  const edge = new Edge(module);
+  edge.configure(settings(key));
+  // The low byte of U+016B is `k`.
+  const token = key.token();
+  const request = visit([['ropeline-admission', token]]);
+  for (const wrong of [
+    { headers: [['ropeline-admission', token], ['x', '\u016b']] },
+    { headers: [['\u016b', 'x'], ['ropeline-admission', token]] },
+    { target: '/\u016b' },
+    { host: '\u016b.example' },
+    { method: '\u0147ET' },
+  ]) {
+    assert.equal(edge.plan({ ...request, ...wrong }, NOW), null);
+  }
+  assert.equal(edge.plan(request, NOW).act, 'forward');
+});
+
+test('a request or settings that the module fails at cost one instance and not the settings', () => {
+  const key = signer();
+  const edge = new Edge(small());
+  edge.configure(settings(key));
+  const admitted = visit([['ropeline-admission', key.token()]]);
+  // More than its memory.
+  const huge = 'x'.repeat(1 << 23);
+  for (let round = 0; round < 3; round += 1) {
+    assert.equal(edge.plan(visit([['x', huge], ...admitted.headers]), NOW), null);
+    assert.equal(edge.plan(admitted, NOW).act, 'forward');
+    assert.throws(() => edge.configure(`{"x":"${huge}"}`), WebAssembly.RuntimeError);
+    assert.equal(edge.plan(admitted, NOW).act, 'forward');
+  }
+  const other = signer('two');
+  edge.configure(settings(other));
+  assert.equal(edge.plan(admitted, NOW).act, 'answer');
 });
 
 test('many requests and many settings do not grow the memory without end', () => {

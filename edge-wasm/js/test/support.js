@@ -2,8 +2,26 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
-export const module = new WebAssembly.Module(readFileSync(process.env.ROPELINE_EDGE_MODULE));
+const bytes = readFileSync(process.env.ROPELINE_EDGE_MODULE);
+export const module = new WebAssembly.Module(bytes);
 export const NOW = 1_800_000_000;
+
+// The same module with a memory of 4 MiB at most, so that it can be made to run out of it.
+export function small() {
+  for (let at = 8; at < bytes.length; ) {
+    const id = bytes[at];
+    let [length, shift, body] = [0, 0, at + 1];
+    do length |= (bytes[body] & 0x7f) << shift, (shift += 7); while (bytes[body++] & 0x80);
+    if (id === 5) {
+      // One memory, without a maximum, of so many pages: and now of 64 at most.
+      const [count, limits, ...pages] = bytes.subarray(body, body + length);
+      const section = [5, length + 1, count, limits | 1, ...pages, 64];
+      return new WebAssembly.Module(Buffer.concat([bytes.subarray(0, at), Buffer.from(section), bytes.subarray(body + length)]));
+    }
+    at = body + length;
+  }
+  throw new Error('the module has no memory of its own');
+}
 
 const base64 = (value) => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
 
