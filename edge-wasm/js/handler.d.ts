@@ -17,6 +17,8 @@ export interface Io {
   waitUntil: (promise: Promise<unknown>) => void;
   /** Spells a text as the host's header values are spelt. */
   headerText: (value: string) => string;
+  /** Takes off what belongs to the connection, before anything is set, on hosts that do not do that themselves. */
+  strip?: (headers: Headers) => void;
   /** Sends a request on. `guarded`: a sale protects it, and nobody may keep the answer. Rejects when nobody answers. */
   send: (to: 'gateway' | 'shop', target: string, init: RequestInit, guarded: boolean) => Promise<Response>;
   room: {

@@ -51,6 +51,8 @@ export class Handler {
 
   async #forward(request, plan, io) {
     const headers = new Headers(request.headers);
+    // In this order: nothing that a shopper says takes away what is set.
+    io.strip?.(headers);
     if (plan.to === 'shop') {
       for (const name of [...headers.keys()]) if (isBarred(name)) headers.delete(name);
     }
@@ -92,6 +94,7 @@ const OF_THE_CONNECTION = [
   'connection',
   'content-length',
   'host',
+  'http2-settings',
   'keep-alive',
   'proxy-connection',
   'te',
@@ -113,9 +116,13 @@ export function reach({ upstreams, client, host, proto, cache, waitUntil, settin
     settings,
     waitUntil,
     headerText: byteString,
+    strip(headers) {
+      const named = (headers.get('connection') ?? '').split(',').map((token) => token.trim());
+      for (const [field] of [...headers]) {
+        if (OF_THE_CONNECTION.includes(field) || named.some((name) => name.toLowerCase() === field)) headers.delete(field);
+      }
+    },
     async send(name, target, init) {
-      const named = (init.headers.get('connection') ?? '').split(',').map((token) => token.trim());
-      for (const field of [...OF_THE_CONNECTION, ...named]) if (field) init.headers.delete(field);
       if (client) init.headers.append('x-forwarded-for', client);
       init.headers.set('x-forwarded-host', host);
       init.headers.set('x-forwarded-proto', proto);

@@ -1,5 +1,8 @@
 // Settings that stay fresh without anybody waiting for it.
 
+// For settings to be fetched. Whoever comes while there are none waits as long.
+const TIMEOUT_MS = 5000;
+
 /** Reads settings from where the host keeps them: at once while there are none, and then in the background. */
 export class Keeper {
   #edge;
@@ -8,6 +11,8 @@ export class Keeper {
   #log;
   #known = null;
   #asked = -Infinity;
+  #reads = 0;
+  #newest = 0;
 
   constructor(edge, { everySeconds = 30, now = Date.now, log = console.warn } = {}) {
     this.#edge = edge;
@@ -28,9 +33,13 @@ export class Keeper {
 
   async #refresh(read) {
     this.#asked = this.#now();
+    const number = (this.#reads += 1);
     try {
       const settings = await read();
       if (typeof settings !== 'string' || settings === '') throw new Error('there are no settings');
+      // A read that was begun before one that has ended already brings what is older.
+      if (number < this.#newest) return;
+      this.#newest = number;
       if (settings === this.#known) return;
       // Refused ones are not tried again and again.
       this.#known = settings;
@@ -47,7 +56,13 @@ export function fetched(where, fetch = globalThis.fetch) {
   if (!where) return async () => null;
   if (where.trimStart().startsWith('{')) return async () => where;
   return async () => {
-    const answer = await fetch(where, { redirect: 'error', headers: { accept: 'application/json' } });
+    const answer = await fetch(where, {
+      // A redirection is not 200. workerd does not know `error`.
+      redirect: 'manual',
+      headers: { accept: 'application/json' },
+      // Of the body, too.
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
     if (answer.status !== 200) throw new Error(`${new URL(where).origin} answered with ${answer.status}`);
     return answer.text();
   };

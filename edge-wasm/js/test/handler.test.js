@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
 import { test } from 'node:test';
 
 import { Edge } from '../edge.js';
-import { Handler, targetOf } from '../handler.js';
+import { Handler, reach, targetOf } from '../handler.js';
+import { fetched } from '../settings.js';
 import { module, NOW, settings, signer } from './support.js';
 
 const ROOM = '<!doctype html><title>The room</title>';
@@ -90,6 +92,75 @@ test('without settings nobody passes, and the first that come are taken', async 
   assert.equal(edge.sent.length, 0);
   edge.stored = settings(key);
   assert.equal((await edge.ask('/', { headers: PAGE })).status, 200);
+});
+
+test('a read of settings that took longer does not undo a newer one', async () => {
+  const [old, fresh] = [signer('old'), signer('new')];
+  const edge = host(old);
+  const { settings: stored } = edge.io;
+  let arrive;
+  edge.io.settings = () => new Promise((resolve) => (arrive = resolve));
+  const first = edge.ask('/sale', { headers: token(fresh) });
+  edge.io.settings = stored;
+  edge.stored = settings(fresh);
+  assert.equal((await edge.ask('/sale', { headers: token(fresh) })).status, 200, 'nobody waits for the read that hangs');
+  arrive(settings(old));
+  assert.equal((await first).status, 200);
+  assert.equal((await edge.ask('/sale', { headers: token(fresh) })).status, 200);
+  assert.equal((await edge.ask('/sale', { headers: token(old) })).status, 503);
+});
+
+test('settings are fetched in limited time, and from where it was said', async () => {
+  let signal;
+  const answers = [() => new Response('{}'), () => Response.redirect('https://else.example/', 302)];
+  const read = fetched('https://settings.example/', async (_, init) => {
+    signal = init.signal;
+    assert.equal(init.redirect, 'manual');
+    return answers.shift()();
+  });
+  assert.equal(await read(), '{}');
+  assert.ok(signal instanceof AbortSignal);
+  await assert.rejects(read(), /answered with 302/);
+});
+
+test('a field that the shopper says is of the connection goes, and what is set stays', async () => {
+  const key = signer();
+  const heads = [];
+  const shop = createServer((request, response) => {
+    heads.push(request.headers);
+    response.end();
+  });
+  await new Promise((resolve) => shop.listen(0, '127.0.0.1', resolve));
+  try {
+    const handler = new Handler(new Edge(module), { now: () => NOW * 1000 });
+    const io = reach({
+      upstreams: { shop: `http://127.0.0.1:${shop.address().port}/` },
+      settings: async () => settings(key, { send_to: 'shop' }),
+      cache: null,
+      client: '192.0.2.7',
+      host: 'shop.example',
+      proto: 'https',
+      waitUntil: (promise) => void promise,
+    });
+    const connection = 'Upgrade, HTTP2-Settings, X-Hop,, Ropeline-Sale , ropeline-visitor,ropeline-admission,x-forwarded-host';
+    const hops = { connection, upgrade: 'h2c', 'http2-settings': 'AAMAAABkAAQAAP__', 'x-hop': 'a', 'x-else': 'b' };
+    const answer = await handler.fetch(
+      new Request('https://shop.example/sale', { headers: { ...token(key), ...hops, 'ropeline-sale': 'forged' } }),
+      io,
+    );
+    assert.equal(answer.status, 200);
+    const [head] = heads;
+    assert.deepEqual(
+      [head['ropeline-sale'], head['ropeline-visitor'], head['x-forwarded-host'], head['x-forwarded-for'], head['x-else']],
+      ['drop', 'visitor', 'shop.example', '192.0.2.7', 'b'],
+    );
+    assert.ok(head['ropeline-admission']);
+    for (const name of ['upgrade', 'http2-settings', 'x-hop']) assert.equal(head[name], undefined, name);
+    assert.equal(head.connection, 'keep-alive');
+  } finally {
+    shop.closeAllConnections();
+    shop.close();
+  }
 });
 
 test('a room is fetched once a second, and given out as nobody may keep it', async () => {
