@@ -25,6 +25,7 @@ export function server(module, options = {}) {
           proto: protocol.slice(0, -1),
           // The process outlives the request.
           waitUntil: (promise) => void promise,
+          shared: true,
         }),
       );
     },

@@ -25,6 +25,8 @@ export interface Io {
     /** The host's own cache, or none. */
     cache: Cache | null;
     waitUntil: (promise: Promise<unknown>) => void;
+    /** Whether a request may wait for what another has begun: not where a connection belongs to one request. */
+    shared?: boolean;
     /** Asks the gateway for a room. */
     send: (path: string, headers: Headers) => Promise<Response>;
   };
@@ -57,6 +59,8 @@ export function reach(host: {
   host: string;
   proto: string;
   waitUntil: (promise: Promise<unknown>) => void;
+  /** Whether a request may wait for what another has begun. */
+  shared?: boolean;
 }): Io;
 
 /** Whether only Ropeline may set a field. */

@@ -107,7 +107,7 @@ const OF_THE_CONNECTION = [
  * Ways to reach gateway and shop on hosts whose `fetch` goes to the address it is given: `upstreams` are the two
  * origins. Such a `fetch` cannot set `Host`: what the shopper asked for goes along as `X-Forwarded-Host`.
  */
-export function reach({ upstreams, client, host, proto, cache, waitUntil, settings }) {
+export function reach({ upstreams, client, host, proto, cache, waitUntil, shared = false, settings }) {
   const to = (name) => {
     if (!upstreams[name]) throw new Error(`the address of the ${name} is not set`);
     return upstreams[name].replace(/\/+$/, '');
@@ -131,6 +131,7 @@ export function reach({ upstreams, client, host, proto, cache, waitUntil, settin
     room: {
       cache,
       waitUntil,
+      shared,
       send: async (path, headers) => fetch(to('gateway') + path, { headers, redirect: 'manual' }),
     },
   };

@@ -2,7 +2,7 @@
 
 // As long as the gateway lets a room be kept.
 const MAX_AGE_MS = 1000;
-// Languages that are asked for, times sales.
+// Languages that are asked for, times sales: whoever comes with another one within the second gets the plain room.
 const MAX_ROOMS = 64;
 const FETCHED_AT = 'x-ropeline-fetched-at';
 
@@ -18,10 +18,11 @@ const KEPT = [
   'vary',
 ];
 
-/** Rooms in memory, and in the host's own cache where there is one. */
+/** Rooms in memory, and in the host's own cache where there is one. A failure is kept as long as a room. */
 export class Rooms {
   #now;
   #kept = new Map();
+  #pending = new Map();
 
   constructor({ now = Date.now } = {}) {
     this.#now = now;
@@ -29,20 +30,41 @@ export class Rooms {
 
   /**
    * The room at `path`, for `language`: `send(path, headers)` fetches one, `cache` is the host's (or null), `waitUntil`
-   * takes what need not be waited for. Throws when there is none.
+   * takes what need not be waited for, `shared` says that a request may wait for what another one has begun. Throws
+   * when there is none.
    */
-  async get(path, language, { send, cache, waitUntil }) {
-    const key = `${path}\n${language}`;
+  async get(path, language, io) {
+    let key = keyOf(path, language);
+    if (!this.#knows(key) && this.#full()) {
+      // Whoever makes languages up gets the plain room, and costs the gateway nothing.
+      language = '';
+      key = keyOf(path, language);
+    }
     const kept = this.#kept.get(key);
-    if (kept && this.#fresh(kept.at)) return kept;
-    const room = (await this.#fromCache(key, cache)) ?? (await this.#fetch(key, path, language, send, cache, waitUntil));
-    this.#keep(key, room);
-    return room;
+    if (kept && this.#fresh(kept.at)) {
+      if (kept.error) throw kept.error;
+      return kept;
+    }
+    if (!io.shared) return this.#load(key, path, language, io);
+    if (!this.#pending.has(key)) {
+      const loading = this.#load(key, path, language, io).finally(() => this.#pending.delete(key));
+      this.#pending.set(key, loading);
+    }
+    return this.#pending.get(key);
   }
 
   #fresh(at) {
     const age = this.#now() - at;
     return age >= 0 && age < MAX_AGE_MS;
+  }
+
+  #knows(key) {
+    return this.#kept.has(key) || this.#pending.has(key);
+  }
+
+  #full() {
+    for (const [key, { at }] of this.#kept) if (!this.#fresh(at)) this.#kept.delete(key);
+    return this.#kept.size + this.#pending.size >= MAX_ROOMS;
   }
 
   #keep(key, room) {
@@ -51,6 +73,18 @@ export class Rooms {
     for (const [oldest] of this.#kept) {
       if (this.#kept.size <= MAX_ROOMS) break;
       this.#kept.delete(oldest);
+    }
+  }
+
+  async #load(key, path, language, { send, cache, waitUntil }) {
+    try {
+      const cached = await this.#fromCache(key, cache);
+      const room = cached ?? (await this.#fetch(key, path, language, send, cache, waitUntil));
+      this.#keep(key, room);
+      return room;
+    } catch (error) {
+      this.#keep(key, { at: this.#now(), error });
+      throw error;
     }
   }
 
@@ -78,6 +112,10 @@ export class Rooms {
     if (cache) waitUntil(store(cache, key, room).catch(() => {}));
     return room;
   }
+}
+
+function keyOf(path, language) {
+  return `${path}\n${language}`;
 }
 
 async function store(cache, key, { at, headers, body }) {

@@ -182,6 +182,47 @@ test('a room is fetched once a second, and given out as nobody may keep it', asy
   assert.equal(await (await edge.ask('/sale', { method: 'HEAD', headers: PAGE })).text(), '');
 });
 
+test('whoever comes while a room is fetched waits for that one, where the host lets requests share', async () => {
+  for (const [shared, fetches] of [[true, 1], [false, 5]]) {
+    const edge = host(signer());
+    await edge.ask('/', { headers: PAGE });
+    edge.io.room.shared = shared;
+    const answers = await Promise.all(Array.from({ length: 5 }, () => edge.ask('/sale', { headers: PAGE })));
+    for (const answer of answers) assert.equal(await answer.text(), ROOM);
+    assert.equal(edge.rooms, fetches);
+  }
+});
+
+test('a gateway that does not answer is asked for a room once a second', async () => {
+  const edge = host(signer());
+  await edge.ask('/', { headers: PAGE });
+  let fetches = 0;
+  const { send } = edge.io.room;
+  edge.io.room.send = (...asked) => {
+    fetches += 1;
+    return send(...asked);
+  };
+  edge.away = true;
+  for (let round = 0; round < 5; round += 1) {
+    assert.match(await (await edge.ask('/sale', { headers: PAGE })).text(), /The waiting room cannot be reached/);
+  }
+  assert.equal(fetches, 1);
+  edge.away = false;
+  edge.clock += 1_000;
+  assert.equal(await (await edge.ask('/sale', { headers: PAGE })).text(), ROOM);
+});
+
+test('languages that are made up do not each cost the gateway a room', async () => {
+  const edge = host(signer());
+  const made = (number) => edge.ask('/sale', { headers: { ...PAGE, 'accept-language': `x-${number}` } });
+  for (let number = 0; number < 500; number += 1) assert.equal(await (await made(number)).text(), ROOM);
+  assert.ok(edge.rooms <= 65, `${edge.rooms} rooms`);
+  edge.clock += 1_000;
+  const before = edge.rooms;
+  await made('again');
+  assert.equal(edge.rooms, before + 1, 'and a second later languages count again');
+});
+
 test("the host's cache serves rooms for a second, whatever it believes itself", async () => {
   const edge = host(signer());
   const kept = new Map();
