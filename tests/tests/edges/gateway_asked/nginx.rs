@@ -61,6 +61,26 @@ async fn what_the_shop_tells_the_queue_is_taken_off() {
     assert_eq!((answer.header("ropeline-stock"), answer.header("ropeline-lease")), (None, None));
 }
 
+/// A cache in front of nginx must not hand on what one shopper was answered.
+#[tokio::test]
+async fn what_is_answered_behind_an_admission_is_private() {
+    let Some(house) = House::open(start).await else { return };
+    let (visitor, _) = house.admitted().await;
+    for (said, goes_out) in [
+        ("public, max-age=600", "private, no-cache"),
+        ("max-age=600", "private, no-cache"),
+        ("private, max-age=60", "private, max-age=60"),
+        ("no-store", "no-store"),
+    ] {
+        house.shop.say(&[("Cache-Control", said), ("CDN-Cache-Control", "max-age=600")]);
+        let answer = visitor.visit(super::PAGE).await;
+        assert_eq!(answer.header("cache-control"), Some(goes_out), "the shop says {said}");
+        assert_eq!(answer.header("cdn-cache-control"), None);
+    }
+    house.shop.say(&[("Cache-Control", "public, max-age=600")]);
+    assert_eq!(visitor.visit("/free").await.header("cache-control"), Some("public, max-age=600"));
+}
+
 /// Cookies as a shop of some years has them.
 #[tokio::test]
 async fn many_cookies_pass() {
