@@ -310,6 +310,13 @@ async fn by_a_policy_that_is_not_in_force_any_more_nobody_passes() {
     assert_eq!(free().await, StatusCode::OK);
 }
 
+#[test]
+fn settings_that_would_open_a_gate_are_not_exported() {
+    let output = ropeline(&["edge", "export", "--for", "google-service-extensions", "--send-to", "shop"]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("leave out --send-to shop"), "{told}");
+}
+
 #[tokio::test]
 async fn a_module_that_is_none_is_told_before_the_start() {
     let (_shop, gateway, folder) = deciding(&MODULE, "native", &[Sale::new("drop", &["/sale"])]).await;

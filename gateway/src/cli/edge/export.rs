@@ -36,6 +36,14 @@ pub(in crate::cli) struct Export {
 
 impl Export {
     pub(super) fn run(self, out: &mut dyn Write) -> Done {
+        // Its backend is chosen before the module speaks: what is for the gateway would reach the shop unchecked.
+        if self.cdn == Cdn::GoogleServiceExtensions && self.send_to.as_deref() == Some("shop") {
+            return Err(Failure::Found(
+                "google-service-extensions cannot send some requests to the gateway and others to the shop; \
+                 leave out --send-to shop, and put the gateway behind it"
+                    .to_owned(),
+            ));
+        }
         let config = self.from.config()?;
         let client = self.from.client(config.as_ref())?;
         let query =
