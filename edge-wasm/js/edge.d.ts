@@ -24,7 +24,7 @@ export interface Forward extends Decided {
   to: 'gateway' | 'shop';
   /** Path and query to ask for. */
   target: string;
-  /** Fields to set. To the shop, every `Ropeline-*` and `Ropeline_*` field of the request is removed first. */
+  /** Fields to set. To the shop, every field of the request that `isBarred` of `handler.js` names is removed first. */
   set: [name: string, value: string][];
   /** Whether a page stands in for an upstream that cannot be reached. */
   room: boolean;

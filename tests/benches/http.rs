@@ -94,7 +94,7 @@ fn median(rates: &mut [f64]) -> f64 {
 fn nginx(folder: &Path, files: SocketAddr, proxy: SocketAddr) -> Process {
     fs::create_dir_all(folder.join("www")).expect("a folder");
     let configuration = format!(
-        "daemon off; worker_processes 1; pid {0}/nginx.pid; error_log {0}/error.log;
+        "daemon off; master_process off; pid {0}/nginx.pid; error_log {0}/error.log;
          events {{ worker_connections 1024; }}
          http {{
            access_log off; default_type text/html; keepalive_requests 1000000;
