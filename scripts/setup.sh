@@ -36,12 +36,17 @@ for_test() {
   have redis-server || want redis-server "store tests"
   have postgres || have initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ||
     want postgresql "reservation tests"
+  compgen -G '/usr/lib*/faketime/libfaketime.so.1' >/dev/null ||
+    compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null ||
+    want faketime "tests with the database's clock stepped"
   have node || want nodejs "tests of the waiting page's script"
 }
 
 for_bench() {
   have wrk || want wrk "load for the HTTP benchmarks"
   have nginx || want nginx-light "the proxy that ours is compared with"
+  have postgres || have initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ||
+    want postgresql "the database of the claims' benchmark"
 }
 
 for_fuzz() {
