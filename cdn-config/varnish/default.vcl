@@ -73,6 +73,13 @@ sub vcl_recv {
     return (pass);
 }
 
+sub vcl_backend_fetch {
+    # What the gateway says by itself it says at once; the rest may be the shop's.
+    if (bereq.url ~ "^/api/v1/queue/") {
+        set bereq.first_byte_timeout = 5s;
+    }
+}
+
 sub vcl_backend_response {
     # Stale is wrong here: a room that says "sold out" must reach everybody at once.
     set beresp.grace = 0s;

@@ -26,7 +26,8 @@ function reach(request, env, context, { everySeconds = 30 }) {
     room: {
       cache: caches.default,
       waitUntil,
-      send: (path, headers) => send(env, request, 'gateway', path, { headers, redirect: 'manual' }),
+      shared: true,
+      send: (path, headers, signal) => send(env, request, 'gateway', path, { headers, redirect: 'manual', signal }),
     },
   };
 }

@@ -19,7 +19,7 @@ export interface Io {
   headerText: (value: string) => string;
   /** Takes off what belongs to the connection, before anything is set, on hosts that do not do that themselves. */
   strip?: (headers: Headers) => void;
-  /** Sends a request on. `guarded`: a sale protects it, and nobody may keep the answer. Rejects when nobody answers. */
+  /** Sends a request on. `guarded`: a sale protects it, and nobody may keep the answer. Rejects when nobody answers, and when `init.signal` gives up. */
   send: (to: 'gateway' | 'shop', target: string, init: RequestInit, guarded: boolean) => Promise<Response>;
   room: {
     /** The host's own cache, or none. */
@@ -27,8 +27,8 @@ export interface Io {
     waitUntil: (promise: Promise<unknown>) => void;
     /** Whether a request may wait for what another has begun: not where a connection belongs to one request. */
     shared?: boolean;
-    /** Asks the gateway for a room. */
-    send: (path: string, headers: Headers) => Promise<Response>;
+    /** Asks the gateway for a room, and gives up when the signal says so. */
+    send: (path: string, headers: Headers, signal: AbortSignal) => Promise<Response>;
   };
 }
 

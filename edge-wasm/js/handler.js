@@ -1,7 +1,7 @@
 // Carries a plan out, on any host that speaks Fetch. The hosts' own files say how they reach others, and nothing else.
 
 import { Keeper } from './settings.js';
-import { Rooms } from './rooms.js';
+import { inTime, Rooms } from './rooms.js';
 import { unreachable } from './unreachable.js';
 
 const RETRY_AFTER_S = '5';
@@ -60,7 +60,8 @@ export class Handler {
     const init = { method: request.method, headers, redirect: 'manual' };
     if (request.body) Object.assign(init, { body: request.body, duplex: 'half' });
     try {
-      return await io.send(plan.to, plan.target, init, plan.sale !== null);
+      const send = (signal) => io.send(plan.to, plan.target, { ...init, signal }, plan.sale !== null);
+      return await (plan.kind === 'forward' ? send() : inTime(send));
     } catch {
       return plan.room
         ? unreachable(request.method)
@@ -132,7 +133,7 @@ export function reach({ upstreams, client, host, proto, cache, waitUntil, shared
       cache,
       waitUntil,
       shared,
-      send: async (path, headers) => fetch(to('gateway') + path, { headers, redirect: 'manual' }),
+      send: async (path, headers, signal) => fetch(to('gateway') + path, { headers, redirect: 'manual', signal }),
     },
   };
 }

@@ -20,7 +20,7 @@ export function lambdaEdge(module, { gateway, settings, ...options }) {
     room: {
       cache: null,
       waitUntil: (promise) => void promise,
-      send: (path, headers) => fetch(new URL(path, gateway), { headers, redirect: 'manual' }),
+      send: (path, headers, signal) => fetch(new URL(path, gateway), { headers, redirect: 'manual', signal }),
     },
   };
   return async (event) => {

@@ -5,6 +5,9 @@ const MAX_AGE_MS = 1000;
 // Languages that are asked for, times sales: whoever comes with another one within the second gets the plain room.
 const MAX_ROOMS = 64;
 const FETCHED_AT = 'x-ropeline-fetched-at';
+// What the gateway says by itself, a room or the answer to a call, it says at once or is in trouble. How long a shop may
+// take, behind it or not, is the host's to limit.
+const PATIENCE_MS = 5000;
 
 // Of the room's fields, those that belong to what is answered in a page's place. Not its coding: every host here hands
 // out decoded bodies, and compresses for the shopper itself.
@@ -18,6 +21,20 @@ const KEPT = [
   'vary',
 ];
 
+/** What `work(signal)` comes to, which is given up when it takes longer than the gateway may. */
+export function inTime(work) {
+  const given = new AbortController();
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => {
+      const error = new Error(`the gateway has not answered for ${PATIENCE_MS} ms`);
+      reject(error);
+      given.abort(error);
+    }, PATIENCE_MS);
+  });
+  return Promise.race([work(given.signal), late]).finally(() => clearTimeout(timer));
+}
+
 /** Rooms in memory, and in the host's own cache where there is one. A failure is kept as long as a room. */
 export class Rooms {
   #now;
@@ -29,9 +46,9 @@ export class Rooms {
   }
 
   /**
-   * The room at `path`, for `language`: `send(path, headers)` fetches one, `cache` is the host's (or null), `waitUntil`
-   * takes what need not be waited for, `shared` says that a request may wait for what another one has begun. Throws
-   * when there is none.
+   * The room at `path`, for `language`: `send(path, headers, signal)` fetches one, `cache` is the host's (or null),
+   * `waitUntil` takes what need not be waited for, `shared` says that a request may wait for what another one has begun.
+   * Throws when there is none.
    */
   async get(path, language, io) {
     let key = keyOf(path, language);
@@ -46,11 +63,24 @@ export class Rooms {
       return kept;
     }
     if (!io.shared) return this.#load(key, path, language, io);
-    if (!this.#pending.has(key)) {
-      const loading = this.#load(key, path, language, io).finally(() => this.#pending.delete(key));
+    let loading = this.#pending.get(key);
+    if (!loading) {
+      loading = this.#load(key, path, language, io).finally(() => this.#forget(key, loading));
       this.#pending.set(key, loading);
+      // Others wait for it, and its visitor may leave.
+      io.waitUntil(loading.catch(() => {}));
     }
-    return this.#pending.get(key);
+    try {
+      return await inTime(() => loading);
+    } catch (error) {
+      // What ended without a word is waited for by nobody else.
+      this.#forget(key, loading);
+      throw error;
+    }
+  }
+
+  #forget(key, loading) {
+    if (this.#pending.get(key) === loading) this.#pending.delete(key);
   }
 
   #fresh(at) {
@@ -103,12 +133,12 @@ export class Rooms {
     const headers = new Headers();
     if (language) headers.set('accept-language', language);
     const at = this.#now();
-    const answer = await send(path, headers);
-    if (answer.status !== 200) {
+    const room = await inTime(async (signal) => {
+      const answer = await send(path, headers, signal);
+      if (answer.status === 200) return read(answer, at);
       await answer.body?.cancel();
       throw new Error(`the gateway answered with ${answer.status} for ${path}`);
-    }
-    const room = await read(answer, at);
+    });
     if (cache) waitUntil(store(cache, key, room).catch(() => {}));
     return room;
   }

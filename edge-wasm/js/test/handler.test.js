@@ -212,6 +212,43 @@ test('a gateway that does not answer is asked for a room once a second', async (
   assert.equal(await (await edge.ask('/sale', { headers: PAGE })).text(), ROOM);
 });
 
+test('a gateway that accepts and never answers is given up, and one that takes its time for the shop is not', async (context) => {
+  const key = signer();
+  const edge = host(key);
+  await edge.ask('/', { headers: PAGE });
+  const given = [];
+  const never = (signal) =>
+    new Promise((_, reject) => {
+      given.push(signal);
+      signal?.addEventListener('abort', () => reject(signal.reason));
+    });
+  edge.io.send = (to, target, init) => never(init.signal);
+  edge.io.room.send = (path, headers, signal) => never(signal);
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  for (const shared of [true, false]) {
+    edge.clock += 1_000;
+    edge.io.room.shared = shared;
+    const asked = [
+      edge.ask('/sale', { headers: PAGE }),
+      edge.ask('/sale', { headers: PAGE }),
+      edge.ask('/sale', { method: 'POST', headers: PAGE, body: 'a=b' }),
+      edge.ask('/api/v1/queue/status?sale=drop', { headers: PAGE }),
+    ];
+    let admitted = 'waiting';
+    edge.ask('/sale', { headers: token(key) }).then(() => (admitted = 'answered'));
+    await new Promise(setImmediate);
+    context.mock.timers.tick(5_000);
+    const [page, other, form, call] = await Promise.all(asked);
+    for (const answer of [page, other, form]) {
+      assert.equal(answer.status, 503);
+      assert.match(await answer.text(), /The waiting room cannot be reached/);
+    }
+    assert.equal(call.status, 502);
+    assert.equal(admitted, 'waiting', 'the shop behind the gateway has as long as the host gives it');
+    assert.equal(given.filter((signal) => signal && !signal.aborted).length, 0);
+  }
+});
+
 test('languages that are made up do not each cost the gateway a room', async () => {
   const edge = host(signer());
   const made = (number) => edge.ask('/sale', { headers: { ...PAGE, 'accept-language': `x-${number}` } });

@@ -13,8 +13,9 @@ use wasip2::io::streams::{InputStream, OutputStream, StreamError};
 
 use crate::environment::Origin;
 
-/// How long an upstream may take to accept a connection, in nanoseconds. What comes after is the host's to limit.
-const CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
+/// How long an upstream may take to accept a connection, and the gateway to begin an answer of its own, in nanoseconds:
+/// a room, or the answer to a call. How long a shop may take, behind it or not, is the host's to limit.
+const PATIENCE_NS: u64 = 5_000_000_000;
 
 /// How much is handed over at once, at most, in bytes.
 const PIECE: u64 = 64 * 1024;
@@ -25,6 +26,15 @@ pub(crate) struct Answered {
     pub(crate) upload: Option<Flow>,
 }
 
+/// Who has to think about an answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// The gateway itself.
+    Gateway,
+    /// The shop, behind the gateway or not.
+    Shop,
+}
+
 /// Sends a request and waits for the head of the answer.
 pub(crate) fn send(
     upstream: &Origin,
@@ -32,6 +42,7 @@ pub(crate) fn send(
     target: &str,
     head: Fields,
     body: Option<IncomingBody>,
+    answers: Answers,
 ) -> Result<Answered, ErrorCode> {
     let request = OutgoingRequest::new(head);
     let refused = |()| ErrorCode::HttpProtocolError;
@@ -40,8 +51,11 @@ pub(crate) fn send(
     request.set_authority(Some(&upstream.authority)).map_err(refused)?;
     request.set_path_with_query(Some(target)).map_err(refused)?;
     let options = RequestOptions::new();
-    // A host that has no such limit has its own.
-    let _ = options.set_connect_timeout(Some(CONNECT_TIMEOUT_NS));
+    // A host that has no such limits has its own.
+    let _ = options.set_connect_timeout(Some(PATIENCE_NS));
+    if answers == Answers::Gateway {
+        let _ = options.set_first_byte_timeout(Some(PATIENCE_NS));
+    }
 
     let mut upload = match body {
         Some(body) => Flow::if_any(body, || request.body())?,

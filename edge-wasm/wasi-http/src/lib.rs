@@ -9,13 +9,14 @@ extern crate alloc;
 
 use alloc::vec::Vec;
 
-use ropeline_edge::{Act, Field, Forward, Request, Room, Upstream};
+use ropeline_edge::{Act, Field, Kind, Request, Room, Upstream};
 use wasip2::clocks::wall_clock;
 use wasip2::exports::http::incoming_handler::Guest;
 use wasip2::http::types::{Fields, IncomingRequest, Method, ResponseOutparam};
 
 use crate::client::Client;
 use crate::environment::Environment;
+use crate::exchange::Answers;
 
 mod client;
 mod environment;
@@ -42,36 +43,26 @@ impl Guest for Edge {
             entries.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
         let parts =
             Request { method: head::method_name(&method), host: &host, target: &target, headers: &fields };
-        match environment.settings.plan(&parts, wall_clock::now().seconds).act {
+        let plan = environment.settings.plan(&parts, wall_clock::now().seconds);
+        let answers = if plan.kind == Kind::Forward { Answers::Shop } else { Answers::Gateway };
+        match plan.act {
             Act::Answer(answer) => client.answer(&answer),
             Act::Room(room) => serve_room(environment, &room, &fields, client),
-            Act::Forward(forward) => send_on(environment, &forward, &host, &fields, &method, request, client),
+            Act::Forward(forward) => {
+                let upstream = match forward.to {
+                    Upstream::Gateway => Some(&environment.gateway),
+                    Upstream::Shop => environment.shop.as_ref(),
+                };
+                let Some(upstream) = upstream else { return client.answer(&Room::unreachable()) };
+                let head = head::onward(&forward, &host, &fields, environment.client_address.as_deref());
+                let body = request.consume().ok();
+                match exchange::send(upstream, &method, &forward.target, head, body, answers) {
+                    Ok(answered) => client.relay(answered),
+                    Err(_) if forward.room => client.answer(&Room::unreachable()),
+                    Err(error) => client.fail(&error),
+                }
+            }
         }
-    }
-}
-
-fn send_on(
-    environment: &Environment,
-    forward: &Forward<'_>,
-    host: &str,
-    fields: &[Field<'_>],
-    method: &Method,
-    request: IncomingRequest,
-    client: Client,
-) {
-    let upstream = match forward.to {
-        Upstream::Gateway => Some(&environment.gateway),
-        Upstream::Shop => environment.shop.as_ref(),
-    };
-    let Some(upstream) = upstream else {
-        client.answer(&Room::unreachable());
-        return;
-    };
-    let head = head::onward(forward, host, fields, environment.client_address.as_deref());
-    match exchange::send(upstream, method, &forward.target, head, request.consume().ok()) {
-        Ok(answered) => client.relay(answered),
-        Err(_) if forward.room => client.answer(&Room::unreachable()),
-        Err(error) => client.fail(&error),
     }
 }
 
@@ -83,7 +74,7 @@ fn serve_room(environment: &Environment, room: &Room, fields: &[Field<'_>], clie
             head::append(&asks, name, value);
         }
     }
-    match exchange::send(&environment.gateway, &Method::Get, &room.path, asks, None) {
+    match exchange::send(&environment.gateway, &Method::Get, &room.path, asks, None, Answers::Gateway) {
         Ok(answered) if answered.response.status() == 200 => client.room(room, answered),
         _ => client.answer(&Room::unreachable()),
     }
