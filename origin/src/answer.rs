@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::checkout::{BeginRefusal, CancelRefusal, Hold, Payment};
+use crate::checkout::{BeginRefusal, CancelRefusal, ExtendRefusal, Hold, Payment};
 use crate::model::{Product, Purchase, Reservation, Stock};
 
 /// An answer.
@@ -258,6 +258,97 @@ impl Answer {
         .page(format!("/products/{}", product.id))
     }
 
+    /// 422: the product's units have no numbers to choose by.
+    #[must_use]
+    pub(crate) fn not_numbered(product: &Product) -> Self {
+        Self::problem(
+            422,
+            "units_not_numbered",
+            "Its units have no numbers",
+            "units: one of this product is like the other; ask for a quantity.",
+        )
+        .page(format!("/products/{}", product.id))
+    }
+
+    /// 422: there are no units of these labels.
+    #[must_use]
+    pub(crate) fn unit_unknown(product: &Product, labels: &[String]) -> Self {
+        Self::problem(
+            422,
+            "unit_unknown",
+            "There is no such unit",
+            format!("units: this product has no {}.", labels.join(", ")),
+        )
+        .with("unknown", labels.to_vec())
+        .page(format!("/products/{}", product.id))
+    }
+
+    /// 409: chosen units are somebody else's; none of the others was taken.
+    #[must_use]
+    pub(crate) fn unit_taken(product: &Product, labels: &[String]) -> Self {
+        Self::problem(
+            409,
+            "unit_taken",
+            "Somebody else was faster",
+            format!("{} cannot be had any more. Nothing was reserved: choose others.", labels.join(", ")),
+        )
+        .with("taken", labels.to_vec())
+        .page(format!("/products/{}", product.id))
+    }
+
+    /// 409: as many as one visitor may have.
+    #[must_use]
+    pub(crate) fn visitor_limit(product: &Product, limit: i64, has: i64) -> Self {
+        Self::problem(
+            409,
+            "visitor_limit",
+            "That is more than one visitor may have",
+            format!("One visitor may have {limit} of everything together, and you hold or own {has}."),
+        )
+        .with("units_per_visitor", limit)
+        .with("has", has)
+        .page(format!("/products/{}", product.id))
+    }
+
+    /// 503: the product's books do not add up.
+    #[must_use]
+    pub(crate) fn stopped(product: &Product) -> Self {
+        Self::problem(
+            503,
+            "product_stopped",
+            "Its sale is stopped for now",
+            "The shop is checking how many of it there are. Nothing is lost; look again later.",
+        )
+        .retry_after(30)
+        .page(format!("/products/{}", product.id))
+    }
+
+    /// 409: the hold's time stays as it is.
+    #[must_use]
+    pub(crate) fn cannot_extend(why: ExtendRefusal, hold: &Reservation) -> Self {
+        let (code, title, detail) = match why {
+            ExtendRefusal::Off => {
+                ("extension_off", "There is no more time to be had", "Holds are not extended here.")
+            }
+            ExtendRefusal::Used => (
+                "extension_used",
+                "It was extended before",
+                "A hold is extended once; pay before its time is over.",
+            ),
+            ExtendRefusal::Certain => (
+                "extension_needless",
+                "It needs no more time",
+                "The payment has been authorised, so the unit is yours whatever the time.",
+            ),
+            ExtendRefusal::Over => (
+                "hold_over",
+                "The hold is over",
+                "The time to pay is over and the unit went back to the others. Reserve again.",
+            ),
+        };
+        Self::problem(409, code, title, detail).with("reservation", hold.path()).page(hold.page())
+    }
+
     /// 422: the key belongs to another request.
     #[must_use]
     pub(crate) fn key_reused() -> Self {
@@ -366,6 +457,9 @@ mod tests {
             method: "any".into(),
             reason: reason.map(str::to_owned),
             created_at: 1,
+            provider_ref: None,
+            redirect_url: None,
+            email: None,
             reservation: Reservation {
                 id: "rsv_1".into(),
                 product: "runner".into(),
@@ -376,6 +470,10 @@ mod tests {
                 state: Hold::Held,
                 created_at: 1,
                 expires_at: i64::MAX,
+                extended: false,
+                bucket: 0,
+                version: 0,
+                units: Vec::new(),
             },
         }
     }

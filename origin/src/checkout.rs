@@ -111,6 +111,19 @@ pub enum CancelRefusal {
     Sold,
 }
 
+/// Why a hold's time cannot be extended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtendRefusal {
+    /// Holds are not extended here.
+    Off,
+    /// It has been extended.
+    Used,
+    /// The units are certain, and need no more time.
+    Certain,
+    /// The hold is over.
+    Over,
+}
+
 /// Starts a payment.
 ///
 /// # Errors
@@ -143,6 +156,31 @@ pub fn expire(hold: Hold) -> (Hold, StockMove) {
     match hold {
         Hold::Held | Hold::Paying => (Hold::Expired, StockMove::Release),
         Hold::Capturing | Hold::Sold | Hold::Cancelled | Hold::Expired => (hold, StockMove::Stay),
+    }
+}
+
+/// The visitor asks for more time, which is given once and changes no state. `offered`: whether it is given at all.
+///
+/// # Errors
+/// When it is not to be had.
+pub fn extend(hold: Hold, extended: bool, offered: bool) -> Result<(), ExtendRefusal> {
+    match hold {
+        _ if !offered => Err(ExtendRefusal::Off),
+        Hold::Cancelled | Hold::Expired => Err(ExtendRefusal::Over),
+        Hold::Capturing | Hold::Sold => Err(ExtendRefusal::Certain),
+        Hold::Held | Hold::Paying if extended => Err(ExtendRefusal::Used),
+        Hold::Held | Hold::Paying => Ok(()),
+    }
+}
+
+/// Whether units are to be sought once more before `report` is taken: the money moved by itself while the hold ran out.
+/// The state that the hold is in if they are found; if not, the report is taken as it is, and the money goes back. What
+/// the visitor gave back is not sought again.
+#[must_use]
+pub fn retake(hold: Hold, payment: Payment, report: Report) -> Option<Hold> {
+    match (hold, payment, report) {
+        (Hold::Expired, Payment::Authorising, Report::Captured) => Some(Hold::Paying),
+        _ => None,
     }
 }
 

@@ -37,9 +37,9 @@ use ropeline_token::Leeway;
 use serde::Deserialize;
 
 use crate::admission::{KeySource, Terms};
-use crate::model::Product;
+use crate::model::{Kind, Product};
 use crate::payments::signature::WebhookSecret;
-use crate::store::ProductSeed;
+use crate::store::{ProductSeed, SeedStock};
 
 /// A configuration as written. Unknown members are refused.
 #[derive(Clone, Debug, Deserialize)]
@@ -403,8 +403,9 @@ impl RawProduct {
                 price_minor: self.price_minor,
                 currency: self.currency,
                 max_quantity: self.max_quantity,
+                kind: Kind::Count,
             },
-            total: self.total,
+            stock: SeedStock::Count(self.total),
         }
     }
 }

@@ -13,14 +13,16 @@ use crate::admission::{Admission, KeySource, KeysUnreadable};
 use crate::cashier::Cashier;
 use crate::config::Config;
 use crate::http::App;
-use crate::model::Audit;
+use crate::model::{Audit, unguessable};
 use crate::payments::Payments;
 use crate::payments::test_provider::{self, TestProvider};
 use crate::premises::{Premises, PremisesError};
-use crate::store::{self, Store, StoreError};
+use crate::store::{self, Settings, Store, StoreError};
 
 /// How often due holds are ended when nobody claims.
 const SWEEP: Duration = Duration::from_secs(1);
+/// How long a call that this node is at is left alone by the others, in milliseconds: longer than driving a purchase takes.
+const LEASE: i64 = 60_000;
 /// Longest time for a request's head, and for a connection without a request. Longer than gateways keep an idle
 /// connection, so that they are the ones that close it, and never send on one that is being closed.
 const HEAD_TIME: Duration = Duration::from_secs(75);
@@ -53,6 +55,9 @@ pub enum StartError {
     /// The key file cannot be read.
     #[error("admission.jwks_file: {0}")]
     Keys(#[from] KeysUnreadable),
+    /// The operating system has no randomness to give.
+    #[error("no randomness: {0}")]
+    Random(#[from] getrandom::Error),
     /// No HTTP client.
     #[error("admission.jwks_url: {0}")]
     Client(#[from] reqwest::Error),
@@ -106,7 +111,15 @@ impl Origin {
         }
         let payments_database = payments_path(&config.database);
         let premises = Premises::take(&config.database, &payments_database)?;
-        let store = Store::open(&config.database, &config.products, config.hold).await?;
+        let settings = Settings {
+            hold_ms: i64::try_from(config.hold.as_millis()).unwrap_or(i64::MAX / 2),
+            extension_ms: 0,
+            units_per_visitor: None,
+            sinks: Vec::new(),
+            node: unguessable("node_")?,
+            lease_ms: LEASE,
+        };
+        let store = Store::open_sqlite(&config.database, &config.products, settings).await?;
         premises.check_payments(&config.database, &payments_database, store.has_purchases().await?)?;
         let provider =
             TestProvider::open(&payments_database, config.webhook_secret.clone(), config.test_delay).await?;

@@ -1,48 +1,33 @@
-//! The shop's books on SQLite: one writer, many readers.
+//! The shop's books: one meaning over two back ends.
 //!
-//! Every change goes through one task that owns the only writing connection. Changes that arrive while a transaction
-//! is in flight wait in a channel and are made together by the next one, so that one durable commit serves them all;
-//! there is no timer. Nothing is answered before its commit is on disk: WAL with `synchronous=FULL` syncs the log at
-//! each commit, and [`Store::open`] refuses a database where either cannot be had.
+//! What an operation means is written once, in [`ops`], over the primitives of [`tx::Tx`]; a back end opens the database,
+//! runs operations in transactions that are durable before they are answered, loads and writes the batch of claims that
+//! [`ops::claim`] decides, and reads.
 //!
-//! Time is the database's. Each transaction reads its clock once and first ends every hold that is due, so that nothing
-//! later in it can see a hold that should be over.
+//! A back end is a type with the methods that [`Store`] hands on to it, by the same names and with the same promises.
+//! Time is the database's, always.
 
-mod claims;
-mod payments;
-mod reads;
+mod ops;
 mod rows;
 mod seed;
+mod sqlite;
 #[cfg(test)]
 mod tests;
-mod writer;
+mod tx;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sqlx::migrate::Migrator;
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
-use sqlx::{ConnectOptions, Connection, SqliteConnection};
-use tokio::sync::{mpsc, oneshot, watch};
-
 use crate::answer::Answer;
 use crate::checkout::Report;
-use crate::model::{Purchase, Stock};
-pub(crate) use reads::{ProductView, ReservationView};
-pub(crate) use seed::ProductSeed;
+use crate::model::{Audit, Lease, Product, Purchase, Reservation, Stock};
+use ops::Operation;
 pub use seed::SeedError;
-use writer::Command;
+pub(crate) use seed::{ProductSeed, SeedStock};
+use sqlite::Sqlite;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/sqlite");
-
-/// Changes that may wait for the writer; beyond it the shop says that it is busy.
-const QUEUE: usize = 8_192;
-/// The sweep commits every second, so a writer that has not committed for this long is stuck.
+/// Nothing was committed for this long, though the sweep does every second: who writes is stuck.
 const STUCK: Duration = Duration::from_secs(10);
-/// Connections for reading.
-const READERS: u32 = 4;
 
 /// Why the books could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +60,23 @@ pub enum StoreError {
     Unreadable,
 }
 
+/// What operations go by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// How long a hold lasts, in milliseconds.
+    pub hold_ms: i64,
+    /// By how much a hold may be extended, once, in milliseconds; 0: not at all.
+    pub extension_ms: i64,
+    /// Units that one visitor may hold and own, of all products together.
+    pub units_per_visitor: Option<i64>,
+    /// Who is told of events; each has its rows in the outbox.
+    pub sinks: Vec<String>,
+    /// This node's name among those that share the books.
+    pub node: String,
+    /// How long another node leaves a call alone that this one is at, in milliseconds.
+    pub lease_ms: i64,
+}
+
 /// An idempotency key and what it was used for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyUse {
@@ -84,6 +86,27 @@ pub(crate) struct KeyUse {
     pub key: String,
     /// SHA-256 over the call and its content.
     pub fingerprint: [u8; 32],
+}
+
+/// A wish for units of a product.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// Whose wish, under which key.
+    pub key: KeyUse,
+    /// The product.
+    pub product: String,
+    /// Which units.
+    pub wanted: Wanted,
+}
+
+/// The units that are wished for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// So many, one or more; of a numbered product the next free ones.
+    Any(i64),
+    #[expect(dead_code, reason = "not asked for yet")]
+    /// These, by their labels; one or more, none of them twice.
+    Chosen(Vec<String>),
 }
 
 /// What came of a request to pay.
@@ -110,72 +133,106 @@ pub(crate) struct Event {
     pub reason: Option<String>,
 }
 
+/// A product's page: the product, what is left of it, and this visitor's reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProductView {
+    /// The product.
+    pub product: Product,
+    /// Whether its sale is stopped.
+    pub stopped: bool,
+    /// What is left of it.
+    pub left: Stock,
+    /// Of a numbered product, the labels of the next free units, [`ProductView::SHOWN`] at most.
+    pub free: Vec<String>,
+    /// The visitor's hold or purchase of it.
+    pub own: Option<Reservation>,
+    /// Unix milliseconds.
+    pub now: i64,
+}
+
+/// A reservation with the database's time, by which it ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReservationView {
+    /// As it stands at `now`.
+    pub reservation: Reservation,
+    /// The product's name for people.
+    pub product_name: String,
+    /// Its latest purchase.
+    pub purchase: Option<Purchase>,
+    /// Unix milliseconds.
+    pub now: i64,
+}
+
 /// A handle on the books; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
-    commands: mpsc::Sender<Command>,
-    reads: SqlitePool,
-    committed: watch::Receiver<Committed>,
+    books: Books,
 }
 
-/// The last commit.
-#[derive(Clone, Copy, Debug)]
-struct Committed {
-    stock: Stock,
-    at: Instant,
+/// The back ends.
+#[derive(Clone, Debug)]
+enum Books {
+    Sqlite(Sqlite),
+}
+
+/// Hands a call on to whichever back end it is.
+macro_rules! on {
+    ($store:expr, $books:ident => $call:expr) => {
+        match &$store.books {
+            Books::Sqlite($books) => $call,
+        }
+    };
+}
+
+// === impl ProductView ===
+
+impl ProductView {
+    /// Free units that a page shows at most.
+    pub(crate) const SHOWN: i64 = 200;
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    /// How many units.
+    #[must_use]
+    pub(crate) fn quantity(&self) -> i64 {
+        match self {
+            Self::Any(quantity) => *quantity,
+            Self::Chosen(labels) => i64::try_from(labels.len()).unwrap_or(i64::MAX),
+        }
+    }
 }
 
 // === impl Store ===
 
 impl Store {
-    /// Opens the books at `path`, creating them if there are none, brings their schema up to date and puts `products`
-    /// on sale. Holds made from now on last `hold`.
+    /// Opens the books in the SQLite file at `path`, creating them if there are none, brings their schema up to date and
+    /// puts `products` on sale.
     ///
     /// # Errors
     /// When the database cannot be opened, is of a newer schema, cannot promise durable commits, or when a product's
     /// total is below what is held and sold of it.
-    pub(crate) async fn open(
+    pub(crate) async fn open_sqlite(
         path: &Path,
         products: &[ProductSeed],
-        hold: Duration,
+        settings: Settings,
     ) -> Result<Self, OpenError> {
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .foreign_keys(true)
-            .busy_timeout(Duration::from_secs(5));
-        let mut connection = connect(&options).await?;
-        MIGRATIONS.run(&mut connection).await?;
-        seed::seed(&mut connection, products).await?;
-        // From here on, books that are gone are not to be taken for new.
-        let options = options.create_if_missing(false);
-        let stock = writer::stock(&mut connection).await?;
-        let (commits, committed) = watch::channel(Committed { stock, at: Instant::now() });
-        let reads = SqlitePoolOptions::new()
-            .max_connections(READERS)
-            .acquire_timeout(Duration::from_secs(5))
-            .connect_with(options.clone().read_only(true))
-            .await?;
-        let (commands, waiting) = mpsc::channel(QUEUE);
-        tokio::spawn(writer::run(connection, options, waiting, hold, commits));
-        Ok(Self { commands, reads, committed })
+        Ok(Self { books: Books::Sqlite(Sqlite::open(path, products, settings).await?) })
     }
 
-    async fn send<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        self.commands.try_send(command(reply)).map_err(|refused| match refused {
-            mpsc::error::TrySendError::Full(_) => StoreError::Busy,
-            mpsc::error::TrySendError::Closed(_) => StoreError::Failed,
-        })?;
-        answer.await.map_err(|_| StoreError::Failed)
+    async fn change<O: Operation>(&self, operation: O) -> Result<O::Output, StoreError> {
+        on!(self, books => books.change(operation).await)
     }
 
     /// What is left of the sale as of the last commit. No query: it is told with every answer.
     #[must_use]
     pub(crate) fn stock(&self) -> Stock {
-        self.committed.borrow().stock
+        on!(self, books => books.stock())
+    }
+
+    fn committed_at(&self) -> Instant {
+        on!(self, books => books.committed_at())
     }
 
     /// Whether the books can be read and are being written. It reads alone: who asks often keeps no shopper waiting.
@@ -183,23 +240,18 @@ impl Store {
     /// # Errors
     /// When they cannot be read, or nothing was committed for so long before `now` that the writer must be stuck.
     pub(crate) async fn health(&self, now: Instant) -> Result<(), StoreError> {
-        if now.saturating_duration_since(self.committed.borrow().at) > STUCK {
+        if now.saturating_duration_since(self.committed_at()) > STUCK {
             return Err(StoreError::Failed);
         }
-        self.readable().await
+        on!(self, books => books.readable().await)
     }
 
-    /// Holds `quantity` units of `product` for the key's visitor. A visitor who has a hold already is answered with it.
+    /// Holds units of a product for the key's visitor. A visitor who has a hold already is answered with it.
     ///
     /// # Errors
     /// When the books cannot be written.
-    pub(crate) async fn claim(
-        &self,
-        key: KeyUse,
-        product: String,
-        quantity: i64,
-    ) -> Result<Answer, StoreError> {
-        self.send(|reply| Command::Claim(claims::Claim { key, product, quantity, reply })).await
+    pub(crate) async fn claim(&self, claim: Claim) -> Result<Answer, StoreError> {
+        on!(self, books => books.claim(claim).await)
     }
 
     /// Gives the units of a reservation back. Without a key the call is its own retry.
@@ -212,10 +264,11 @@ impl Store {
         reservation: String,
         key: Option<KeyUse>,
     ) -> Result<Answer, StoreError> {
-        self.send(|reply| Command::Cancel { visitor, reservation, key, reply }).await
+        self.change(ops::Cancel { visitor, reservation, key }).await
     }
 
-    /// Starts a payment by `method` for a reservation, or takes up the one that this key started.
+    /// Starts a payment by `method` for a reservation, or takes up the one that this key started. While it is under way
+    /// here, other nodes answer the same key 409, until [`Settings::lease_ms`] are over.
     ///
     /// # Errors
     /// When the books cannot be written.
@@ -225,7 +278,16 @@ impl Store {
         reservation: String,
         method: String,
     ) -> Result<Begun, StoreError> {
-        self.send(|reply| Command::Begin { key, reservation, method, reply }).await
+        self.change(ops::Begin { key, reservation, method, email: None }).await
+    }
+
+    /// Makes a hold of the key's visitor last longer, once.
+    ///
+    /// # Errors
+    /// When the books cannot be written.
+    #[expect(dead_code, reason = "not asked for yet")]
+    pub(crate) async fn extend(&self, key: KeyUse, reservation: String) -> Result<Answer, StoreError> {
+        self.change(ops::Extend { key, reservation }).await
     }
 
     /// Keeps the answer of a purchase call with its key, and gives the answer that is kept: the first.
@@ -233,7 +295,7 @@ impl Store {
     /// # Errors
     /// When the books cannot be written.
     pub(crate) async fn finish(&self, key: KeyUse, answer: Answer) -> Result<Answer, StoreError> {
-        self.send(|reply| Command::Finish { key, answer, reply }).await
+        self.change(ops::Finish { key, answer }).await
     }
 
     /// Takes a report on a purchase. `None`: there is no such purchase.
@@ -246,7 +308,7 @@ impl Store {
         report: Report,
         reason: Option<String>,
     ) -> Result<Option<Purchase>, StoreError> {
-        self.send(|reply| Command::Report { purchase, report, reason, reply }).await
+        self.change(ops::TakeReport { purchase, report, reason }).await
     }
 
     /// Takes a webhook's event, once. `None`: it had come before, or there is no such purchase.
@@ -254,32 +316,132 @@ impl Store {
     /// # Errors
     /// When the books cannot be written.
     pub(crate) async fn event(&self, event: Event) -> Result<Option<Purchase>, StoreError> {
-        self.send(|reply| Command::Event { event, reply }).await
+        self.change(ops::TakeEvent(event)).await
     }
 
-    /// Ends every hold that is due and forgets old keys. Claims do the former by themselves; this keeps the figures fresh.
+    /// Notes what the payment service calls a purchase, if it says so, and where the shopper has to confirm it, if so.
+    /// `None`: there is no such purchase.
+    ///
+    /// # Errors
+    /// When the books cannot be written.
+    #[expect(dead_code, reason = "the test provider has no names of its own")]
+    pub(crate) async fn note(
+        &self,
+        purchase: String,
+        provider_ref: Option<String>,
+        redirect_url: Option<String>,
+    ) -> Result<Option<Purchase>, StoreError> {
+        self.change(ops::Note { purchase, provider_ref, redirect_url }).await
+    }
+
+    /// Stops the sale of a product: claims on it are refused until it is resumed. `false`: there is none of that name, or
+    /// it was stopped before.
+    ///
+    /// # Errors
+    /// When the books cannot be written.
+    #[expect(dead_code, reason = "not asked for yet")]
+    pub(crate) async fn stop(&self, product: String, why: String) -> Result<bool, StoreError> {
+        self.change(ops::Stop { product, why }).await
+    }
+
+    /// Takes the sale of a product up again. `false`: there is none of that name, or it was not stopped.
+    ///
+    /// # Errors
+    /// When the books cannot be written.
+    #[expect(dead_code, reason = "not asked for yet")]
+    pub(crate) async fn resume(&self, product: String) -> Result<bool, StoreError> {
+        self.change(ops::Resume { product }).await
+    }
+
+    /// Ends holds that are due and forgets old keys. Claims do the former by themselves; this keeps the figures fresh.
     ///
     /// # Errors
     /// When the books cannot be written.
     pub(crate) async fn sweep(&self) -> Result<(), StoreError> {
-        self.send(|reply| Command::Sweep { reply }).await
+        self.change(ops::Sweep).await
+    }
+
+    /// A product as this visitor sees it; `None` if there is none of that name.
+    ///
+    /// # Errors
+    /// When the books cannot be read.
+    pub(crate) async fn product(&self, id: &str, visitor: &str) -> Result<Option<ProductView>, StoreError> {
+        on!(self, books => books.product(id, visitor).await)
+    }
+
+    /// A visitor's own reservation.
+    ///
+    /// # Errors
+    /// When the books cannot be read.
+    pub(crate) async fn reservation(
+        &self,
+        id: &str,
+        visitor: &str,
+    ) -> Result<Option<ReservationView>, StoreError> {
+        on!(self, books => books.reservation(id, visitor).await)
+    }
+
+    /// What the gateway is to know about a visitor's lease; `None` of a visitor who never had a hold.
+    ///
+    /// # Errors
+    /// When the books cannot be read.
+    pub(crate) async fn lease(&self, visitor: &str) -> Result<Option<Lease>, StoreError> {
+        on!(self, books => books.lease(visitor).await)
+    }
+
+    /// A visitor's own purchase.
+    ///
+    /// # Errors
+    /// When the books cannot be read.
+    pub(crate) async fn purchase(&self, id: &str, visitor: &str) -> Result<Option<Purchase>, StoreError> {
+        let found = self.any_purchase(id).await?;
+        Ok(found.filter(|purchase| purchase.reservation.visitor == visitor))
+    }
+
+    /// A purchase, whosever it is.
+    ///
+    /// # Errors
+    /// When the books cannot be read.
+    pub(crate) async fn any_purchase(&self, id: &str) -> Result<Option<Purchase>, StoreError> {
+        on!(self, books => books.any_purchase(id).await)
+    }
+
+    /// Whether anybody ever began to pay.
+    ///
+    /// # Errors
+    /// When the books cannot be read.
+    pub(crate) async fn has_purchases(&self) -> Result<bool, StoreError> {
+        on!(self, books => books.has_purchases().await)
+    }
+
+    /// Names of the purchases about which the payment service is to be asked, the longest untouched first, but none
+    /// that changed in the last `idle_ms` milliseconds.
+    ///
+    /// # Errors
+    /// When the books cannot be read.
+    pub(crate) async fn unsettled(&self, idle_ms: i64) -> Result<Vec<String>, StoreError> {
+        on!(self, books => books.unsettled(idle_ms).await)
+    }
+
+    /// How old a purchase is on the database's clock, in milliseconds.
+    ///
+    /// # Errors
+    /// When the books cannot be read.
+    pub(crate) async fn age_ms(&self, purchase: &Purchase) -> Result<i64, StoreError> {
+        on!(self, books => books.age_ms(purchase).await)
+    }
+
+    /// The books of every product, in one query, so that they are of one moment.
+    ///
+    /// # Errors
+    /// When the books cannot be read.
+    pub(crate) async fn audit(&self) -> Result<Audit, StoreError> {
+        on!(self, books => books.audit().await)
     }
 }
 
-/// A connection whose commits are durable.
-async fn connect(options: &SqliteConnectOptions) -> Result<SqliteConnection, OpenError> {
-    let mut connection = options.connect().await?;
-    refuse_forgetful(&mut connection).await?;
-    Ok(connection)
-}
-
-/// `synchronous` and the journal are asked for at connect; some file systems and builds do not give them.
-async fn refuse_forgetful(connection: &mut SqliteConnection) -> Result<(), OpenError> {
-    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut *connection).await?;
-    let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *connection).await?;
-    if synchronous < 2 || !journal.eq_ignore_ascii_case("wal") {
-        return Err(OpenError::NotDurable(format!("synchronous={synchronous}, journal_mode={journal}")));
-    }
-    connection.ping().await?;
-    Ok(())
+/// Says why a read failed, and that it did.
+fn unreadable(error: &sqlx::Error) -> StoreError {
+    tracing::error!(%error, "the books cannot be read");
+    StoreError::Unreadable
 }

@@ -6,7 +6,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 
 use crate::answer::{self, Answer};
 use crate::checkout::{Hold, Payment};
-use crate::model::{Purchase, new_id};
+use crate::model::{Purchase, unguessable};
 use crate::payments::Offer;
 use crate::store::{ProductView, ReservationView};
 
@@ -84,7 +84,7 @@ fn units(count: i64) -> String {
 
 /// A form without a key would be refused, so each carries one that nobody else has.
 fn key_field() -> Result<String, getrandom::Error> {
-    Ok(format!("<input type=\"hidden\" name=\"idempotency_key\" value=\"{}\">", new_id("form-")?))
+    Ok(format!("<input type=\"hidden\" name=\"idempotency_key\" value=\"{}\">", unguessable("form-")?))
 }
 
 /// The product's page.

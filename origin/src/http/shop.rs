@@ -8,7 +8,7 @@ use super::request::{Call, Flavour, Id, Look};
 use super::{App, keys, pages, respond};
 use crate::answer::Answer;
 use crate::checkout::{Hold, Payment};
-use crate::store::{Begun, KeyUse, StoreError};
+use crate::store::{Begun, Claim, KeyUse, StoreError, Wanted};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,7 +87,8 @@ pub(super) async fn reserve(State(app): State<App>, Id(product): Id, call: Call)
         let key = keys::read(&call.headers, content.idempotency_key.as_deref())?;
         let key = keys::bind(&call.visitor, key, &["reserve", &product, &quantity.to_string()]);
         let _working = app.in_flight.enter(&key)?;
-        app.store.claim(key, product, i64::from(quantity)).await.map_err(unavailable)
+        let claim = Claim { key, product, wanted: Wanted::Any(i64::from(quantity)) };
+        app.store.claim(claim).await.map_err(unavailable)
     };
     reply(call.flavour, outcome.await)
 }

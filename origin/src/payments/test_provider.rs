@@ -335,7 +335,7 @@ async fn note(books: &mut SqliteConnection, purchase: &str) -> Result<(), sqlx::
     .bind(purchase)
     .fetch_one(&mut *books)
     .await?;
-    let id = new_id("evt_").map_err(|error| sqlx::Error::Encode(error.to_string().into()))?;
+    let id = new_id("evt_", now).map_err(|error| sqlx::Error::Encode(error.to_string().into()))?;
     let body = json!({
         "id": id,
         "type": format!("payment.{status}"),

@@ -1,17 +1,16 @@
-//! Rows to things.
+//! Rows to things, whichever database they come from.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row};
+use sqlx::{ColumnIndex, Database, Decode, FromRow, Row, Type};
 
 use crate::checkout::{Hold, Payment};
-use crate::model::{Product, Purchase, Reservation};
+use crate::model::{Kind, Product, Purchase, Reservation};
 
 /// Columns of a [`Reservation`]; `r` is the table.
 macro_rules! select_reservation {
     ($rest:literal) => {
         concat!(
             "SELECT r.id, r.product_id, r.visitor, r.quantity, r.amount_minor, r.currency, r.state, r.created_at, \
-             r.expires_at FROM reservations r ",
+             r.expires_at, r.extended, r.bucket, r.version, r.units FROM reservations r ",
             $rest
         )
     };
@@ -22,8 +21,9 @@ macro_rules! select_purchase {
     ($rest:literal) => {
         concat!(
             "SELECT r.id, r.product_id, r.visitor, r.quantity, r.amount_minor, r.currency, r.state, r.created_at, \
-             r.expires_at, p.id AS purchase_id, p.state AS purchase_state, p.method, p.reason, \
-             p.created_at AS purchase_created_at FROM purchases p JOIN reservations r ON r.id = p.reservation_id ",
+             r.expires_at, r.extended, r.bucket, r.version, r.units, p.id AS purchase_id, p.state AS purchase_state, \
+             p.method, p.reason, p.created_at AS purchase_created_at, p.provider_ref, p.redirect_url, p.email \
+             FROM purchases p JOIN reservations r ON r.id = p.reservation_id ",
             $rest
         )
     };
@@ -31,12 +31,31 @@ macro_rules! select_purchase {
 pub(super) use {select_purchase, select_reservation};
 
 pub(super) fn unknown(column: &str, word: &str) -> sqlx::Error {
-    sqlx::Error::Decode(format!("{column}: unknown state {word:?}").into())
+    sqlx::Error::Decode(format!("{column}: unknown word {word:?}").into())
 }
 
-impl FromRow<'_, SqliteRow> for Reservation {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
-        let state: &str = row.try_get("state")?;
+/// What is kept of the labels: a JSON array, or nothing where units have none.
+pub(super) fn labels_json(labels: &[String]) -> Option<String> {
+    (!labels.is_empty()).then(|| serde_json::Value::from(labels.to_vec()).to_string())
+}
+
+fn labels(json: Option<&str>) -> Result<Vec<String>, sqlx::Error> {
+    let labels = json.map(serde_json::from_str).transpose();
+    Ok(labels.map_err(|error| sqlx::Error::Decode(error.into()))?.unwrap_or_default())
+}
+
+impl<'r, R> FromRow<'r, R> for Reservation
+where
+    R: Row,
+    &'static str: ColumnIndex<R>,
+    String: Decode<'r, R::Database> + Type<R::Database>,
+    Option<String>: Decode<'r, R::Database> + Type<R::Database>,
+    i64: Decode<'r, R::Database> + Type<R::Database>,
+    bool: Decode<'r, R::Database> + Type<R::Database>,
+    R::Database: Database,
+{
+    fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
+        let state: String = row.try_get("state")?;
         Ok(Self {
             id: row.try_get("id")?,
             product: row.try_get("product_id")?,
@@ -44,29 +63,51 @@ impl FromRow<'_, SqliteRow> for Reservation {
             quantity: row.try_get("quantity")?,
             amount_minor: row.try_get("amount_minor")?,
             currency: row.try_get("currency")?,
-            state: Hold::parse(state).ok_or_else(|| unknown("reservations.state", state))?,
+            state: Hold::parse(&state).ok_or_else(|| unknown("reservations.state", &state))?,
             created_at: row.try_get("created_at")?,
             expires_at: row.try_get("expires_at")?,
+            extended: row.try_get("extended")?,
+            bucket: row.try_get("bucket")?,
+            version: row.try_get("version")?,
+            units: labels(row.try_get::<Option<String>, _>("units")?.as_deref())?,
         })
     }
 }
 
-impl FromRow<'_, SqliteRow> for Purchase {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
-        let state: &str = row.try_get("purchase_state")?;
+impl<'r, R> FromRow<'r, R> for Purchase
+where
+    R: Row,
+    &'static str: ColumnIndex<R>,
+    String: Decode<'r, R::Database> + Type<R::Database>,
+    Option<String>: Decode<'r, R::Database> + Type<R::Database>,
+    i64: Decode<'r, R::Database> + Type<R::Database>,
+    bool: Decode<'r, R::Database> + Type<R::Database>,
+{
+    fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
+        let state: String = row.try_get("purchase_state")?;
         Ok(Self {
             id: row.try_get("purchase_id")?,
-            state: Payment::parse(state).ok_or_else(|| unknown("purchases.state", state))?,
+            state: Payment::parse(&state).ok_or_else(|| unknown("purchases.state", &state))?,
             method: row.try_get("method")?,
             reason: row.try_get("reason")?,
             created_at: row.try_get("purchase_created_at")?,
+            provider_ref: row.try_get("provider_ref")?,
+            redirect_url: row.try_get("redirect_url")?,
+            email: row.try_get("email")?,
             reservation: Reservation::from_row(row)?,
         })
     }
 }
 
-impl FromRow<'_, SqliteRow> for Product {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+impl<'r, R> FromRow<'r, R> for Product
+where
+    R: Row,
+    &'static str: ColumnIndex<R>,
+    String: Decode<'r, R::Database> + Type<R::Database>,
+    i64: Decode<'r, R::Database> + Type<R::Database>,
+{
+    fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
+        let kind: String = row.try_get("kind")?;
         Ok(Self {
             id: row.try_get("id")?,
             name: row.try_get("name")?,
@@ -74,6 +115,7 @@ impl FromRow<'_, SqliteRow> for Product {
             price_minor: row.try_get("price_minor")?,
             currency: row.try_get("currency")?,
             max_quantity: row.try_get("max_quantity")?,
+            kind: Kind::parse(&kind).ok_or_else(|| unknown("products.kind", &kind))?,
         })
     }
 }

@@ -1,0 +1,79 @@
+use sqlx::ConnectOptions;
+use tempfile::TempDir;
+
+use super::*;
+use crate::model::{Kind, Product};
+use crate::store::{KeyUse, SeedStock, Store, Wanted};
+
+async fn open(dir: &TempDir, total: i64) -> Store {
+    let product = Product {
+        id: "runner".into(),
+        name: "The runner".into(),
+        description: String::new(),
+        price_minor: 100,
+        currency: "EUR".into(),
+        max_quantity: 3,
+        kind: Kind::Count,
+    };
+    let settings = Settings {
+        hold_ms: 300_000,
+        extension_ms: 0,
+        units_per_visitor: None,
+        sinks: Vec::new(),
+        node: "here".into(),
+        lease_ms: 60_000,
+    };
+    let seeds = [ProductSeed { product, stock: SeedStock::Count(total) }];
+    Store::open_sqlite(&dir.path().join("shop.db"), &seeds, settings).await.unwrap()
+}
+
+async fn beside(dir: &TempDir) -> SqliteConnection {
+    SqliteConnectOptions::new()
+        .filename(dir.path().join("shop.db"))
+        .busy_timeout(Duration::from_secs(10))
+        .connect()
+        .await
+        .unwrap()
+}
+
+fn claim(visitor: &str) -> Claim {
+    let key = KeyUse { visitor: visitor.into(), fingerprint: [1; 32], key: "k".into() };
+    Claim { key, product: "runner".into(), wanted: Wanted::Any(1) }
+}
+
+#[tokio::test]
+async fn every_commit_is_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(&dir, 1).await);
+    // What `refuse_forgetful` refuses: a connection that does not sync its commits.
+    let mut forgetful = SqliteConnectOptions::new()
+        .filename(dir.path().join("shop.db"))
+        .synchronous(SqliteSynchronous::Normal)
+        .connect()
+        .await
+        .unwrap();
+    assert!(matches!(refuse_forgetful(&mut forgetful).await, Err(OpenError::NotDurable(_))));
+}
+
+/// As on a full disk: SQLite ends the transaction by itself, behind the driver's back.
+#[tokio::test]
+async fn a_rollback_by_the_database_itself_does_not_end_the_sale() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 3).await;
+    let mut beside = beside(&dir).await;
+    for round in 0..3 {
+        sqlx::raw_sql(
+            "CREATE TRIGGER disk_full BEFORE INSERT ON reservations BEGIN SELECT RAISE(ROLLBACK, 'disk full'); END",
+        )
+        .execute(&mut beside)
+        .await
+        .unwrap();
+        let visitor = format!("visitor {round}");
+        let refused = store.claim(claim(&visitor)).await;
+        assert!(matches!(refused, Err(StoreError::Failed)), "{refused:?}");
+        assert!(store.audit().await.unwrap().balanced);
+        sqlx::raw_sql("DROP TRIGGER disk_full").execute(&mut beside).await.unwrap();
+        let held = store.claim(claim(&visitor)).await.unwrap();
+        assert_eq!((held.status, store.stock().held), (201, round + 1));
+    }
+}
