@@ -5,6 +5,10 @@
 //! database = "/var/lib/ropeline/origin.db"
 //! public_url = "https://shop.example"
 //! hold_seconds = 300
+//! hold_extension_seconds = 120                                # 0: holds are not extended, the default
+//!
+//! [limits]
+//! units_per_visitor = 4                                       # of all products together; none by default
 //!
 //! [admission]
 //! jwks_url = "http://127.0.0.1:8080/.well-known/jwks.json"    # or jwks_file
@@ -21,6 +25,17 @@
 //! price_minor = 18900
 //! currency = "EUR"
 //! total = 250
+//! max_quantity = 2                                            # in one reservation; 1 by default
+//! kind = "units"                                              # numbered from 1; "count", the default: one like the other
+//!
+//! [[products]]
+//! id = "gala"
+//! name = "Gala night"
+//! price_minor = 4500
+//! currency = "EUR"
+//! total = 3
+//! kind = "units"
+//! labels = ["A-1", "A-2", "B-1"]                              # instead of numbers, in the order they are given away
 //! ```
 
 #[cfg(test)]
@@ -54,6 +69,12 @@ pub struct RawConfig {
     /// How long a hold lasts.
     #[serde(default = "default_hold_seconds")]
     pub hold_seconds: u64,
+    /// By how much a shopper may extend a hold, once; 0: not at all.
+    #[serde(default)]
+    pub hold_extension_seconds: u64,
+    /// What one visitor may have.
+    #[serde(default)]
+    pub limits: RawLimits,
     /// Whose tokens are good.
     pub admission: RawAdmission,
     /// The payment service.
@@ -61,6 +82,14 @@ pub struct RawConfig {
     /// What is sold.
     #[serde(default)]
     pub products: Vec<RawProduct>,
+}
+
+/// What one visitor may have, as written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawLimits {
+    /// Units that one visitor may hold and own, of all products together.
+    pub units_per_visitor: Option<i64>,
 }
 
 /// Whose tokens are good, as written.
@@ -120,7 +149,27 @@ pub struct RawProduct {
     /// The most one visitor may hold.
     #[serde(default = "default_max_quantity")]
     pub max_quantity: i64,
+    /// What its units are.
+    #[serde(default)]
+    pub kind: RawKind,
+    /// The names of the units, of kind `units`; without them they are numbered from 1.
+    #[serde(default)]
+    pub labels: Vec<String>,
 }
+
+/// What the units of a product are, as written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RawKind {
+    /// One like the other.
+    #[default]
+    Count,
+    /// Each with a number or name of its own, which shoppers may choose by.
+    Units,
+}
+
+/// Each of them is a row.
+const MOST_UNITS: i64 = 1_000_000;
 
 fn default_hold_seconds() -> u64 {
     300
@@ -148,6 +197,8 @@ pub struct Config {
     pub(crate) database: PathBuf,
     pub(crate) public_authority: String,
     pub(crate) hold: Duration,
+    pub(crate) extension: Duration,
+    pub(crate) units_per_visitor: Option<i64>,
     pub(crate) keys: KeySource,
     pub(crate) refresh: Duration,
     pub(crate) terms: Terms,
@@ -243,6 +294,13 @@ impl RawConfig {
             );
         });
         let hold = faults.seconds("hold_seconds", self.hold_seconds, 1, 86_400);
+        let extension = faults.seconds("hold_extension_seconds", self.hold_extension_seconds, 0, 86_400);
+        let units_per_visitor = self.limits.units_per_visitor;
+        faults.check(
+            units_per_visitor.is_none_or(|limit| (1..=1_000_000).contains(&limit)),
+            "limits.units_per_visitor",
+            "must be from 1 to 1000000; leave it out for no limit",
+        );
         let keys = key_source(&self.admission, &mut faults);
         let refresh = faults.seconds("admission.refresh_seconds", self.admission.refresh_seconds, 1, 86_400);
         let terms = terms(&self.admission, &mut faults);
@@ -279,6 +337,8 @@ impl RawConfig {
                     database: self.database,
                     public_authority,
                     hold,
+                    extension,
+                    units_per_visitor,
                     keys,
                     refresh,
                     terms,
@@ -389,12 +449,57 @@ fn check_product(product: &RawProduct, at: &str, faults: &mut Faults) {
         &format!("{at}.max_quantity"),
         format!("must be from 1 to 100, is {}", product.max_quantity),
     );
+    check_labels(product, at, faults);
+}
+
+fn check_labels(product: &RawProduct, at: &str, faults: &mut Faults) {
+    let field = format!("{at}.labels");
+    if product.kind == RawKind::Units {
+        faults.check(
+            product.total <= MOST_UNITS,
+            &format!("{at}.total"),
+            format!("must be at most {MOST_UNITS} of a product of kind \"units\", is {}", product.total),
+        );
+    }
+    if product.labels.is_empty() {
+        return;
+    }
+    let (count, mut seen) = (product.labels.len(), HashSet::new());
+    faults.check(
+        product.kind == RawKind::Units,
+        &field,
+        "are for kind = \"units\"; set that, or leave them out",
+    );
+    faults.check(
+        i64::try_from(count) == Ok(product.total),
+        &field,
+        format!("are {count}, but total = {}; name each unit once", product.total),
+    );
+    for label in &product.labels {
+        let good = (1..=40).contains(&label.chars().count())
+            && label.trim() == label
+            && !label.chars().any(char::is_control);
+        if !good || !seen.insert(label.as_str()) {
+            faults.add(
+                &field,
+                format!("{label:?} must be 1 to 40 characters, no space around them, and be there once"),
+            );
+            return;
+        }
+    }
 }
 
 // === impl RawProduct ===
 
 impl RawProduct {
     fn seed(self) -> ProductSeed {
+        let stock = match self.kind {
+            RawKind::Count => SeedStock::Count(self.total),
+            RawKind::Units if self.labels.is_empty() => {
+                SeedStock::Units((1..=self.total).map(|number| number.to_string()).collect())
+            }
+            RawKind::Units => SeedStock::Units(self.labels),
+        };
         ProductSeed {
             product: Product {
                 id: self.id,
@@ -403,9 +508,12 @@ impl RawProduct {
                 price_minor: self.price_minor,
                 currency: self.currency,
                 max_quantity: self.max_quantity,
-                kind: Kind::Count,
+                kind: match self.kind {
+                    RawKind::Count => Kind::Count,
+                    RawKind::Units => Kind::Units,
+                },
             },
-            stock: SeedStock::Count(self.total),
+            stock,
         }
     }
 }

@@ -80,6 +80,7 @@ impl App {
             .route("/products/{id}/reservations", post(shop::reserve))
             .route("/reservations/{id}", get(shop::reservation).delete(shop::cancel))
             .route("/reservations/{id}/cancel", post(shop::cancel_form))
+            .route("/reservations/{id}/extension", post(shop::extend))
             .route("/reservations/{id}/purchases", post(shop::pay))
             .route("/purchases/{id}", get(shop::purchase))
             .route("/checkout/{id}", get(shop::checkout))

@@ -216,10 +216,29 @@ impl Reservation {
         format!("/checkout/{}", self.id)
     }
 
+    /// How long it still lasts at `now`, in milliseconds; `None` when it has no end, or is over.
+    #[must_use]
+    pub(crate) fn time_left_ms(&self, now: i64) -> Option<i64> {
+        match self.state {
+            Hold::Held | Hold::Paying => Some(self.expires_at.saturating_sub(now).max(0)),
+            Hold::Capturing | Hold::Sold | Hold::Cancelled | Hold::Expired => None,
+        }
+    }
+
+    /// As answered to programs that look at it at `now`: with the time left, which an answer that is kept cannot tell.
+    #[must_use]
+    pub(crate) fn json_at(&self, now: i64) -> serde_json::Value {
+        let mut json = self.json();
+        if let (Some(members), Some(left)) = (json.as_object_mut(), self.time_left_ms(now)) {
+            members.insert("time_left_ms".to_owned(), left.into());
+        }
+        json
+    }
+
     /// As answered to programs.
     #[must_use]
     pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::json!({
+        let mut json = serde_json::json!({
             "id": self.id,
             "product": self.product,
             "quantity": self.quantity,
@@ -228,8 +247,14 @@ impl Reservation {
             "state": self.state.as_str(),
             "created_at": self.created_at,
             "expires_at": self.expires_at,
-            "links": { "self": self.path(), "checkout": self.page(), "purchases": format!("{}/purchases", self.path()) },
-        })
+            "extended": self.extended,
+            "links": { "self": self.path(), "checkout": self.page(), "purchases": format!("{}/purchases", self.path()),
+                "extension": format!("{}/extension", self.path()) },
+        });
+        if let Some(members) = json.as_object_mut().filter(|_| !self.units.is_empty()) {
+            members.insert("units".to_owned(), self.units.clone().into());
+        }
+        json
     }
 }
 

@@ -112,9 +112,9 @@ impl Origin {
         let payments_database = payments_path(&config.database);
         let premises = Premises::take(&config.database, &payments_database)?;
         let settings = Settings {
-            hold_ms: i64::try_from(config.hold.as_millis()).unwrap_or(i64::MAX / 2),
-            extension_ms: 0,
-            units_per_visitor: None,
+            hold_ms: milliseconds(config.hold),
+            extension_ms: milliseconds(config.extension),
+            units_per_visitor: config.units_per_visitor,
             sinks: Vec::new(),
             node: unguessable("node_")?,
             lease_ms: LEASE,
@@ -192,6 +192,10 @@ impl Origin {
             } => {}
         }
     }
+}
+
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX / 2)
 }
 
 /// The test provider's books lie beside the shop's.

@@ -104,7 +104,6 @@ pub(crate) struct Claim {
 pub(crate) enum Wanted {
     /// So many, one or more; of a numbered product the next free ones.
     Any(i64),
-    #[expect(dead_code, reason = "not asked for yet")]
     /// These, by their labels; one or more, none of them twice.
     Chosen(Vec<String>),
 }
@@ -167,6 +166,7 @@ pub(crate) struct ReservationView {
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     books: Books,
+    extension_ms: i64,
 }
 
 /// The back ends.
@@ -218,7 +218,8 @@ impl Store {
         products: &[ProductSeed],
         settings: Settings,
     ) -> Result<Self, OpenError> {
-        Ok(Self { books: Books::Sqlite(Sqlite::open(path, products, settings).await?) })
+        let extension_ms = settings.extension_ms;
+        Ok(Self { books: Books::Sqlite(Sqlite::open(path, products, settings).await?), extension_ms })
     }
 
     async fn change<O: Operation>(&self, operation: O) -> Result<O::Output, StoreError> {
@@ -229,6 +230,12 @@ impl Store {
     #[must_use]
     pub(crate) fn stock(&self) -> Stock {
         on!(self, books => books.stock())
+    }
+
+    /// By how much a hold may be extended, in milliseconds; 0: not at all.
+    #[must_use]
+    pub(crate) fn extension_ms(&self) -> i64 {
+        self.extension_ms
     }
 
     fn committed_at(&self) -> Instant {
@@ -267,7 +274,7 @@ impl Store {
         self.change(ops::Cancel { visitor, reservation, key }).await
     }
 
-    /// Starts a payment by `method` for a reservation, or takes up the one that this key started. While it is under way
+    /// Starts a payment by `method` for a reservation, to be confirmed to `email`, or takes up the one that this key started. While it is under way
     /// here, other nodes answer the same key 409, until [`Settings::lease_ms`] are over.
     ///
     /// # Errors
@@ -277,15 +284,15 @@ impl Store {
         key: KeyUse,
         reservation: String,
         method: String,
+        email: Option<String>,
     ) -> Result<Begun, StoreError> {
-        self.change(ops::Begin { key, reservation, method, email: None }).await
+        self.change(ops::Begin { key, reservation, method, email }).await
     }
 
     /// Makes a hold of the key's visitor last longer, once.
     ///
     /// # Errors
     /// When the books cannot be written.
-    #[expect(dead_code, reason = "not asked for yet")]
     pub(crate) async fn extend(&self, key: KeyUse, reservation: String) -> Result<Answer, StoreError> {
         self.change(ops::Extend { key, reservation }).await
     }

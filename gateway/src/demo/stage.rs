@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use ropeline_origin::config::{RawAdmission, RawConfig, RawPayments, RawProduct};
+use ropeline_origin::config::{RawAdmission, RawConfig, RawKind, RawLimits, RawPayments, RawProduct};
 use ropeline_origin::{Handle, Origin};
 use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
@@ -177,6 +177,8 @@ fn origin_config(plan: &Plan, url: &str, folder: &Path) -> anyhow::Result<RawCon
         database: folder.join("shop.db"),
         public_url: url.to_owned(),
         hold_seconds: plan.hold.as_secs(),
+        hold_extension_seconds: 0,
+        limits: RawLimits::default(),
         admission: RawAdmission {
             jwks_file: None,
             jwks_url: Some(format!("{url}/.well-known/jwks.json")),
@@ -199,6 +201,8 @@ fn origin_config(plan: &Plan, url: &str, folder: &Path) -> anyhow::Result<RawCon
             currency: "EUR".to_owned(),
             total: i64::from(plan.units),
             max_quantity: 1,
+            kind: RawKind::Count,
+            labels: Vec::new(),
         }],
     })
 }

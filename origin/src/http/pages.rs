@@ -6,7 +6,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 
 use crate::answer::{self, Answer};
 use crate::checkout::{Hold, Payment};
-use crate::model::{Purchase, unguessable};
+use crate::model::{Kind, Purchase, Reservation, unguessable};
 use crate::payments::Offer;
 use crate::store::{ProductView, ReservationView};
 
@@ -82,6 +82,12 @@ fn units(count: i64) -> String {
     if count == 1 { "1 unit".to_owned() } else { format!("{count} units") }
 }
 
+/// What is reserved: how many, and which where they are numbered.
+fn reserved(hold: &Reservation) -> String {
+    let count = units(hold.quantity);
+    if hold.units.is_empty() { count } else { format!("{count} ({})", text(&hold.units.join(", "))) }
+}
+
 /// A form without a key would be refused, so each carries one that nobody else has.
 fn key_field() -> Result<String, getrandom::Error> {
     Ok(format!("<input type=\"hidden\" name=\"idempotency_key\" value=\"{}\">", unguessable("form-")?))
@@ -95,33 +101,23 @@ pub(super) fn product(view: &ProductView) -> Result<String, getrandom::Error> {
         Some(own) if own.state == Hold::Sold => format!(
             "<p class=\"note good\"><strong>It is yours.</strong> You have bought {}.</p>\n\
              <p><a class=\"button\" href=\"{}\">See your purchase</a></p>\n",
-            units(own.quantity),
+            reserved(own),
             own.page()
         ),
         Some(own) if own.state != Hold::Expired => format!(
-            "<p class=\"note\">You hold {} until {}.</p>\n<p><a class=\"button\" href=\"{}\">Go to your checkout</a></p>\n",
-            units(own.quantity),
+            "<p class=\"note\">You hold {} until {}: {} left when this page was loaded.</p>\n\
+             <p><a class=\"button\" href=\"{}\">Go to your checkout</a></p>\n",
+            reserved(own),
             time_of_day(own.expires_at),
+            time_left(own.time_left_ms(view.now).unwrap_or_default()),
             own.page()
         ),
-        _ if view.left.available > 0 => {
-            let most = product.max_quantity.min(view.left.available);
-            let quantity = if most > 1 {
-                let options: String =
-                    (1..=most).map(|n| format!("<option value=\"{n}\">{n}</option>")).collect();
-                format!(
-                    "<label for=\"quantity\">How many</label>\n<select id=\"quantity\" name=\"quantity\">{options}</select>\n"
-                )
-            } else {
-                String::new()
-            };
-            format!(
-                "<p>{} left.</p>\n<form method=\"post\" action=\"/products/{id}/reservations\">\n{}\n{quantity}\
-                 <button class=\"button\" type=\"submit\">Reserve</button>\n</form>\n",
-                view.left.available,
-                key_field()?
-            )
+        _ if view.stopped => {
+            "<p class=\"note\"><strong>Its sale is stopped for now.</strong> The shop is checking how many \
+                              there are; look again later.</p>\n"
+                .to_owned()
         }
+        _ if view.left.available > 0 => reserve(view)?,
         _ if view.left.held > 0 => format!(
             "<p class=\"note\"><strong>All of them are in other baskets.</strong> {} may still come back.</p>\n\
              <p><a class=\"button\" href=\"/products/{id}\">Look again</a></p>\n",
@@ -137,10 +133,64 @@ pub(super) fn product(view: &ProductView) -> Result<String, getrandom::Error> {
     Ok(frame(&product.name, &main))
 }
 
+/// The forms to reserve with: so many, and of a numbered product also these.
+fn reserve(view: &ProductView) -> Result<String, getrandom::Error> {
+    let product = &view.product;
+    let (action, left) = (format!("/products/{}/reservations", text(&product.id)), view.left.available);
+    let most = product.max_quantity.min(left);
+    let quantity = if most > 1 {
+        let options: String = (1..=most).map(|n| format!("<option value=\"{n}\">{n}</option>")).collect();
+        format!(
+            "<label for=\"quantity\">How many</label>\n<select id=\"quantity\" name=\"quantity\">{options}</select>\n"
+        )
+    } else {
+        String::new()
+    };
+    let label = match product.kind {
+        Kind::Count => "Reserve",
+        Kind::Units => "Reserve the next free",
+    };
+    let any = format!(
+        "<p>{left} left.</p>\n<form method=\"post\" action=\"{action}\">\n{}\n{quantity}\
+         <button class=\"button\" type=\"submit\">{label}</button>\n</form>\n",
+        key_field()?
+    );
+    if product.kind == Kind::Count {
+        return Ok(any);
+    }
+    let boxes: String = view
+        .free
+        .iter()
+        .enumerate()
+        .map(|(index, label)| {
+            let label = text(label);
+            format!(
+                "<div class=\"unit\"><input type=\"checkbox\" id=\"unit-{index}\" name=\"units\" value=\"{label}\">\
+                 <label for=\"unit-{index}\">{label}</label></div>\n"
+            )
+        })
+        .collect();
+    // The field that is empty tells a choice of none from a form without a choice.
+    let other = if i64::try_from(view.free.len()).is_ok_and(|shown| shown < left) {
+        "<label for=\"unit-other\">Another one, which is not listed</label>\n\
+         <input id=\"unit-other\" name=\"units\" maxlength=\"40\" autocomplete=\"off\">\n"
+    } else {
+        "<input type=\"hidden\" name=\"units\" value=\"\">\n"
+    };
+    Ok(format!(
+        "{any}<form method=\"post\" action=\"{action}\">\n{}\n<fieldset>\n<legend>Or choose, {} at most</legend>\n\
+         <div class=\"units\">\n{boxes}</div>\n{other}</fieldset>\n\
+         <button class=\"button\" type=\"submit\">Reserve these</button>\n</form>\n",
+        key_field()?,
+        units(most)
+    ))
+}
+
 /// The checkout of a hold that nobody is paying for, and after how many seconds it is over.
 pub(super) fn checkout(
     view: &ReservationView,
     offers: &[Offer],
+    extension_ms: i64,
 ) -> Result<(String, Option<i64>), getrandom::Error> {
     let hold = &view.reservation;
     let name = text(&view.product_name);
@@ -182,15 +232,28 @@ pub(super) fn checkout(
         })
         .collect();
     let amount = money(hold.amount_minor, &hold.currency);
+    let extension = if extension_ms > 0 && !hold.extended {
+        format!(
+            "<form method=\"post\" action=\"/reservations/{}/extension\">\n{}\n\
+             <button class=\"plain\" type=\"submit\">I need {} more</button>\n</form>\n",
+            text(&hold.id),
+            key_field()?,
+            time_left(extension_ms)
+        )
+    } else {
+        String::new()
+    };
     let main = format!(
         "<h1>Checkout</h1>\n{declined}<p><strong>{name}</strong>, {}: <span class=\"price\">{amount}</span></p>\n\
          <p class=\"note\">Held for you until <strong>{}</strong>: {} left when this page was loaded.</p>\n\
          <form method=\"post\" action=\"/reservations/{id}/purchases\">\n{}\n\
          <fieldset>\n<legend>Test card</legend>\n<p>No real money moves here. Each card shows another side of a bank:</p>\n\
-         {cards}</fieldset>\n<button class=\"button\" type=\"submit\">Pay {amount}</button>\n</form>\n\
+         {cards}</fieldset>\n<label for=\"email\">E-mail for the confirmation, if you like one</label>\n\
+         <input type=\"email\" id=\"email\" name=\"email\" maxlength=\"254\" autocomplete=\"email\">\n\
+         <button class=\"button\" type=\"submit\">Pay {amount}</button>\n</form>\n{extension}\
          <form method=\"post\" action=\"/reservations/{id}/cancel\">\n{}\n\
          <button class=\"plain\" type=\"submit\">Give it back</button>\n</form>\n{back}",
-        units(hold.quantity),
+        reserved(hold),
         time_of_day(hold.expires_at),
         time_left(left),
         key_field()?,
@@ -221,7 +284,7 @@ pub(super) fn purchase(purchase: &Purchase, product_name: &str) -> String {
                 "<p class=\"note good\">You have bought <strong>{}</strong>, {}, for {amount}.</p>\n\
                  <p>Your purchase: <span class=\"number\">{}</span></p>\n",
                 text(product_name),
-                units(hold.quantity),
+                reserved(hold),
                 text(&purchase.id)
             ),
         ),

@@ -220,7 +220,7 @@ impl Call {
     pub(super) fn content<T: DeserializeOwned>(&self) -> Result<T, Answer> {
         let invalid = |why: String| Answer::problem(400, "body_invalid", "The request cannot be read", why);
         match content_type(&self.headers).as_str() {
-            FORM => serde_urlencoded::from_bytes(&self.body)
+            FORM => serde_html_form::from_bytes(&self.body)
                 .map_err(|error| invalid(format!("The form: {error}."))),
             "" if self.body.is_empty() => {
                 serde_json::from_slice(b"{}").map_err(|error| invalid(format!("{error}.")))

@@ -8,12 +8,14 @@ use super::request::{Call, Flavour, Id, Look};
 use super::{App, keys, pages, respond};
 use crate::answer::Answer;
 use crate::checkout::{Hold, Payment};
+use crate::model::Kind;
 use crate::store::{Begun, Claim, KeyUse, StoreError, Wanted};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReserveContent {
     quantity: Option<u32>,
+    units: Option<Vec<String>>,
     idempotency_key: Option<String>,
 }
 
@@ -21,13 +23,69 @@ struct ReserveContent {
 #[serde(deny_unknown_fields)]
 struct PayContent {
     payment_method: String,
+    email: Option<String>,
     idempotency_key: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CancelContent {
+struct KeyContent {
     idempotency_key: Option<String>,
+}
+
+impl ReserveContent {
+    /// The units that are wished for. A form sends an empty choice along, so that none is told from no choice.
+    fn wanted(&self) -> Result<Wanted, Answer> {
+        let refuse = |code: &str, title: &str, detail: &str| Err(Answer::problem(422, code, title, detail));
+        match (&self.units, self.quantity) {
+            (None, Some(0)) => refuse(
+                "quantity_zero",
+                "None cannot be reserved",
+                "quantity: ask for one or more, or leave it out for one.",
+            ),
+            (None, quantity) => Ok(Wanted::Any(quantity.map_or(1, i64::from))),
+            (Some(_), Some(_)) => refuse(
+                "quantity_and_units",
+                "A number or a choice",
+                "Send units to choose them, or a quantity to have the next free ones; not both.",
+            ),
+            (Some(units), None) => {
+                let mut chosen = Vec::with_capacity(units.len());
+                for unit in units.iter().map(|unit| unit.trim()).filter(|unit| !unit.is_empty()) {
+                    if chosen.iter().any(|other| other == unit) {
+                        return refuse("unit_twice", "One unit twice", "units: name each of them once.");
+                    }
+                    chosen.push(unit.to_owned());
+                }
+                if chosen.is_empty() {
+                    return refuse(
+                        "units_none",
+                        "None was chosen",
+                        "units: choose one or more, or send a quantity to have the next free ones.",
+                    );
+                }
+                Ok(Wanted::Chosen(chosen))
+            }
+        }
+    }
+}
+
+/// An address for the confirmation: enough of a look that it can be written to, and nothing else can.
+fn email(given: Option<&str>) -> Result<Option<String>, Answer> {
+    let Some(given) = given.map(str::trim).filter(|given| !given.is_empty()) else { return Ok(None) };
+    let whole = given.split_once('@').is_some_and(|(name, host)| {
+        !name.is_empty() && !host.is_empty() && !host.contains('@') && !host.starts_with('.')
+    });
+    let plain = given.chars().all(|c| !c.is_whitespace() && !c.is_control() && !"<>,;:\"()[]\\".contains(c));
+    if whole && plain && given.len() <= 254 {
+        return Ok(Some(given.to_owned()));
+    }
+    Err(Answer::problem(
+        422,
+        "email_invalid",
+        "This is no e-mail address",
+        "email: write it as name@host, or leave it out.",
+    ))
 }
 
 /// What a call comes to.
@@ -62,9 +120,12 @@ pub(super) async fn product(State(app): State<App>, Id(id): Id, look: Look) -> R
                 "price_minor": view.product.price_minor,
                 "currency": view.product.currency,
                 "max_quantity": view.product.max_quantity,
+                "kind": view.product.kind.as_str(),
+                "stopped": view.stopped,
                 "available": view.left.available,
                 "held": view.left.held,
-                "reservation": view.own.as_ref().filter(|own| own.state != Hold::Expired).map(|own| own.json()),
+                "reservation": view.own.as_ref().filter(|own| own.state != Hold::Expired).map(|own| own.json_at(view.now)),
+                "next_free": (view.product.kind == Kind::Units).then_some(&view.free),
                 "links": { "self": format!("/products/{id}"), "reservations": format!("/products/{id}/reservations") },
             }),
         ),
@@ -75,20 +136,20 @@ pub(super) async fn product(State(app): State<App>, Id(id): Id, look: Look) -> R
 pub(super) async fn reserve(State(app): State<App>, Id(product): Id, call: Call) -> Response {
     let outcome = async {
         let content: ReserveContent = call.content()?;
-        let quantity = content.quantity.unwrap_or(1);
-        if quantity == 0 {
-            return Err(Answer::problem(
-                422,
-                "quantity_zero",
-                "None cannot be reserved",
-                "quantity: ask for one or more, or leave it out for one.",
-            ));
-        }
+        let wanted = content.wanted().map_err(|refusal| refusal.page(format!("/products/{product}")))?;
         let key = keys::read(&call.headers, content.idempotency_key.as_deref())?;
-        let key = keys::bind(&call.visitor, key, &["reserve", &product, &quantity.to_string()]);
+        let key = match &wanted {
+            Wanted::Any(quantity) => {
+                keys::bind(&call.visitor, key, &["reserve", &product, &quantity.to_string()])
+            }
+            Wanted::Chosen(units) => {
+                let named = ["reserve", &product, "units"].into_iter();
+                let content: Vec<&str> = named.chain(units.iter().map(String::as_str)).collect();
+                keys::bind(&call.visitor, key, &content)
+            }
+        };
         let _working = app.in_flight.enter(&key)?;
-        let claim = Claim { key, product, wanted: Wanted::Any(i64::from(quantity)) };
-        app.store.claim(claim).await.map_err(unavailable)
+        app.store.claim(Claim { key, product, wanted }).await.map_err(unavailable)
     };
     reply(call.flavour, outcome.await)
 }
@@ -96,7 +157,11 @@ pub(super) async fn reserve(State(app): State<App>, Id(product): Id, call: Call)
 /// `GET /reservations/{id}`
 pub(super) async fn reservation(State(app): State<App>, Id(id): Id, look: Look) -> Response {
     let outcome = match app.store.reservation(&id, &look.visitor).await {
-        Ok(Some(view)) => Answer { location: None, ..Answer::reservation(&view.reservation) },
+        Ok(Some(view)) => Answer {
+            location: None,
+            body: view.reservation.json_at(view.now),
+            ..Answer::reservation(&view.reservation)
+        },
         Ok(None) => Answer::no_reservation(),
         Err(_) => Answer::unavailable(),
     };
@@ -111,11 +176,23 @@ pub(super) async fn cancel(State(app): State<App>, Id(id): Id, call: Call) -> Re
 /// `POST /reservations/{id}/cancel`: the same for forms, which know no `DELETE`.
 pub(super) async fn cancel_form(State(app): State<App>, Id(id): Id, call: Call) -> Response {
     let outcome = async {
-        let content: CancelContent = call.content()?;
+        let content: KeyContent = call.content()?;
         let key = keys::read(&call.headers, content.idempotency_key.as_deref())?;
         let key = keys::bind(&call.visitor, key, &["cancel", &id]);
         let _working = app.in_flight.enter(&key)?;
         app.store.cancel(call.visitor.clone(), id, Some(key)).await.map_err(unavailable)
+    };
+    reply(call.flavour, outcome.await)
+}
+
+/// `POST /reservations/{id}/extension`: 200 with its new end, once, 409 when there is no more time to be had.
+pub(super) async fn extend(State(app): State<App>, Id(id): Id, call: Call) -> Response {
+    let outcome = async {
+        let content: KeyContent = call.content()?;
+        let key = keys::read(&call.headers, content.idempotency_key.as_deref())?;
+        let key = keys::bind(&call.visitor, key, &["extend", &id]);
+        let _working = app.in_flight.enter(&key)?;
+        app.store.extend(key, id).await.map_err(unavailable)
     };
     reply(call.flavour, outcome.await)
 }
@@ -129,11 +206,16 @@ pub(super) async fn pay(State(app): State<App>, Id(id): Id, call: Call) -> Respo
                 .page(format!("/checkout/{id}"))
         })?;
         let key = keys::read(&call.headers, content.idempotency_key.as_deref())?;
-        let key = keys::bind(&call.visitor, key, &["pay", &id, &method]);
+        let email =
+            email(content.email.as_deref()).map_err(|refusal| refusal.page(format!("/checkout/{id}")))?;
+        let key = match &email {
+            None => keys::bind(&call.visitor, key, &["pay", &id, &method]),
+            Some(email) => keys::bind(&call.visitor, key, &["pay", &id, &method, email]),
+        };
         let working = app.in_flight.enter(&key)?;
         // In a task of its own: a shopper who hangs up does not stop a payment half-way.
         let paying = tokio::spawn(async move {
-            let outcome = pay_now(&app, key, id, method).await;
+            let outcome = pay_now(&app, key, id, method, email).await;
             drop(working);
             outcome
         });
@@ -142,8 +224,14 @@ pub(super) async fn pay(State(app): State<App>, Id(id): Id, call: Call) -> Respo
     reply(call.flavour, outcome.await)
 }
 
-async fn pay_now(app: &App, key: KeyUse, reservation: String, method: String) -> Outcome {
-    let begun = app.store.begin(key.clone(), reservation, method).await.map_err(unavailable)?;
+async fn pay_now(
+    app: &App,
+    key: KeyUse,
+    reservation: String,
+    method: String,
+    email: Option<String>,
+) -> Outcome {
+    let begun = app.store.begin(key.clone(), reservation, method, email).await.map_err(unavailable)?;
     let purchase = match begun {
         Begun::Answered(answer) => return Ok(answer),
         Begun::Started(purchase) => purchase,
@@ -181,7 +269,7 @@ pub(super) async fn checkout(State(app): State<App>, Id(id): Id, look: Look) -> 
     };
     match (view.reservation.state, &view.purchase) {
         (Hold::Paying | Hold::Capturing | Hold::Sold, Some(purchase)) => respond::see_other(&purchase.path()),
-        _ => match pages::checkout(&view, &app.payments.offers()) {
+        _ => match pages::checkout(&view, &app.payments.offers(), app.store.extension_ms()) {
             Ok((page, refresh)) => respond::html(200, page, refresh),
             Err(_) => respond::answer(Flavour::Browser, &Answer::unavailable()),
         },

@@ -16,7 +16,6 @@ pub(crate) struct ProductSeed {
 pub(crate) enum SeedStock {
     /// So many.
     Count(i64),
-    #[expect(dead_code, reason = "not asked for yet")]
     /// These, by their labels, each once, in the order in which they are given away.
     Units(Vec<String>),
 }

@@ -203,7 +203,7 @@ async fn play(total: i64, steps: Vec<Step>) {
                 model.expire();
                 let Some(own) = model.own.get_mut(&visitor) else { continue };
                 let key = key(&visitor.to_string(), format!("pay-{turn}"));
-                let begun = store.begin(key, own.id.clone(), "any".into()).await.unwrap();
+                let begun = store.begin(key, own.id.clone(), "any".into(), None).await.unwrap();
                 match (checkout::begin(own.state), begun) {
                     (Ok((hold, payment)), Begun::Started(id)) => {
                         own.state = hold;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
-use ropeline_origin::config::{RawAdmission, RawPayments, RawProduct};
+use ropeline_origin::config::{RawAdmission, RawKind, RawLimits, RawPayments, RawProduct};
 use ropeline_origin::{Handle, Origin, RawConfig};
 use ropeline_token::{AdmissionClaims, Claims, KeySet, SigningKey};
 use serde_json::{Value, json};
@@ -86,6 +86,8 @@ pub fn product(id: &str, total: i64) -> RawProduct {
         currency: "EUR".into(),
         total,
         max_quantity: 3,
+        kind: RawKind::Count,
+        labels: Vec::new(),
     }
 }
 
@@ -95,6 +97,8 @@ pub fn raw_config(database: PathBuf, jwks_file: PathBuf, total: i64) -> RawConfi
         database,
         public_url: "https://shop.example".into(),
         hold_seconds: 300,
+        hold_extension_seconds: 0,
+        limits: RawLimits::default(),
         admission: RawAdmission {
             jwks_file: Some(jwks_file),
             jwks_url: None,

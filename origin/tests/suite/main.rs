@@ -11,9 +11,11 @@
 mod checkout;
 mod common;
 mod crash;
+mod holds;
 mod idempotency;
 mod keys;
 mod pages;
 mod premises;
 mod shop;
 mod slow;
+mod units;
