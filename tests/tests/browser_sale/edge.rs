@@ -1,13 +1,24 @@
 //! The whole path through an edge, its cache on, with two shoppers at once.
 
+use std::time::Instant;
+
+use futures_util::future::join_all;
 use ropeline_tests::browser::{JavaScript, Setup};
-use ropeline_tests::raw::{self, Outcome};
+use ropeline_tests::raw::{self, Response};
 use ropeline_tests::wait::PATIENCE;
 
 use crate::stage::{Stage, WANTED, product, sale};
 
 /// Looks at the same page in turns.
 const TURNS: usize = 8;
+
+/// Visitors who come at once.
+const CROWD: usize = 200;
+
+const ROOM: &str = "/api/v1/queue/sales/runner/room";
+
+/// What is the same for everyone.
+const PUBLIC: [&str; 2] = [ROOM, "/api/v1/queue/sales/runner/snapshot"];
 
 /// What the product's page says to somebody who owns one.
 const OWNED: &str = "You have bought 1 unit";
@@ -44,6 +55,42 @@ async fn two_shoppers_at_once_go_through_an_edge_and_never_see_each_other_s_page
     for shopper in [&first, &second] {
         shopper.console_is_clean(None).await;
     }
+
+    let cache = first.cache.as_ref().unwrap();
+    for path in PUBLIC {
+        let looks = (0..CROWD).map(|_| get(&first, path));
+        for answer in join_all(looks).await {
+            assert_eq!((answer.status, answer.header("set-cookie")), (200, None), "{path}");
+        }
+        assert!(cache.asked_for(path).iter().any(|asked| asked.hit), "{path} never came from the cache");
+    }
+    let asked = cache.asked();
+    let (public, own): (Vec<_>, Vec<_>) = asked.iter().partition(|asked| is_public(&asked.path));
+    let kept: Vec<_> = own.iter().filter(|asked| asked.hit).map(|asked| &asked.path).collect();
+    assert!(kept.is_empty(), "what is somebody's own came from the cache: {kept:?}");
+    let pages = cache.asked_for("/products/runner").len();
+    assert!(pages > 3 * TURNS, "of {} pages only {pages} came through the cache", 4 * TURNS);
+    for call in ["join", "status", "claim"] {
+        assert!(!cache.asked_for(&format!("/api/v1/queue/{call}")).is_empty(), "nobody has asked for {call}");
+    }
+    eprintln!(
+        "edge: {} public answers, {} of them kept; {} personal ones, none of them kept",
+        public.len(),
+        public.iter().filter(|asked| asked.hit).count(),
+        own.len()
+    );
+}
+
+/// Whether a path is the same for everyone.
+fn is_public(path: &str) -> bool {
+    PUBLIC.contains(&path) || path.starts_with("/api/v1/queue/assets/") || path.starts_with("/assets/")
+}
+
+async fn get(stage: &Stage, target: &str) -> Response {
+    let address = stage.public.strip_prefix("http://").unwrap();
+    let request =
+        format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nAccept: text/html\r\nConnection: close\r\n\r\n");
+    raw::exchange(address.parse().unwrap(), request.as_bytes(), PATIENCE).await.answer()
 }
 
 #[tokio::test]
@@ -65,16 +112,17 @@ async fn without_scripts_an_edge_is_no_dead_end() {
 #[tokio::test]
 async fn a_crowd_before_the_edge_is_one_visitor_before_the_gateway() {
     let stage = Stage::set_behind_workerd(Setup::default(), sale(), product(50)).await;
-    let address = stage.public.strip_prefix("http://").unwrap().parse().unwrap();
-    let page = format!("GET {WANTED} HTTP/1.1\r\nHost: {address}\r\nAccept: text/html\r\n\r\n");
-    let before = stage.decided("api").await;
-    const CROWD: u64 = 200;
-    for _ in 0..CROWD {
-        match raw::exchange(address, page.as_bytes(), PATIENCE).await {
-            Outcome::Answer(answer) => assert_eq!(answer.status, 200),
-            other => panic!("{other:?}"),
-        }
+    let begun = Instant::now();
+    for answer in join_all((0..CROWD).map(|_| get(&stage, WANTED))).await {
+        assert_eq!(answer.status, 200);
     }
-    let asked = stage.decided("api").await - before;
-    assert!((1..CROWD / 4).contains(&asked), "the gateway was asked {asked} times for {CROWD} pages");
+    // A room is good for a second.
+    let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap();
+    let rooms = stage.cache.as_ref().unwrap().asked_for(ROOM);
+    let reached = rooms.iter().filter(|asked| !asked.hit).count();
+    assert!(
+        reached >= 1 && rooms.len() <= seconds + 1,
+        "{CROWD} visitors in {seconds} s: {} rooms were fetched, {reached} of them from the gateway",
+        rooms.len()
+    );
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests: what fails is printed")]
 
+mod cache;
 mod checkout;
 mod edge;
 mod place;

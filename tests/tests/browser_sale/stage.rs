@@ -18,6 +18,8 @@ use ropeline_tests::{guests, http};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::cache::Cache;
+
 /// The sale, and the product sold in it.
 pub(crate) const SALE: &str = "runner";
 
@@ -36,6 +38,8 @@ pub(crate) struct Stage {
     /// Where shoppers reach the shop.
     pub(crate) public: String,
     _origin: Arc<Origin>,
+    /// Between the edge and the gateway.
+    pub(crate) cache: Option<Arc<Cache>>,
     _edge: Option<Arc<EdgeHost>>,
 }
 
@@ -76,22 +80,30 @@ impl Stage {
         let gateway = Gateway::start(Settings::new(port.address()), &[sale]).await;
         let origin = Origin::start(port, &gateway, &product).await;
         let public = gateway.url("");
-        Self { gateway: gateway.into(), browser, public, _origin: origin.into(), _edge: None }
+        Self { gateway: gateway.into(), browser, public, _origin: origin.into(), cache: None, _edge: None }
     }
 
-    /// The same with Cloudflare's runtime in front of the gateway.
+    /// The same with Cloudflare's runtime in front of the gateway, and a shared cache between the two.
     pub(crate) async fn set_behind_workerd(setup: Setup, sale: Sale, product: Product) -> Self {
         let browser = Browser::open(setup).await;
         let port = Port::free();
         let gateway = Gateway::start(Settings::new(port.address()), &[sale]).await;
         let settings = exported(&gateway, "cloudflare");
+        let cache = Cache::before(gateway.address()).await;
         let edge = EdgeHost::start("workerd", |address, _| {
-            guests::workerd(address, gateway.address(), port.address(), &settings)
+            guests::workerd(address, cache.address(), port.address(), &settings)
         });
         let edge = edge.await.unwrap_or_else(|missing| panic!("{missing}"));
         let public = edge.url("");
         let origin = Origin::start_behind(port, &gateway, &product, &public).await;
-        Self { gateway: gateway.into(), browser, public, _origin: origin.into(), _edge: Some(edge.into()) }
+        Self {
+            gateway: gateway.into(),
+            browser,
+            public,
+            _origin: origin.into(),
+            cache: Some(cache.into()),
+            _edge: Some(edge.into()),
+        }
     }
 
     /// Another browser before the same sale.
@@ -101,6 +113,7 @@ impl Stage {
             browser: Browser::open(setup).await,
             public: self.public.clone(),
             _origin: Arc::clone(&self._origin),
+            cache: self.cache.clone(),
             _edge: self._edge.clone(),
         }
     }
