@@ -68,20 +68,29 @@ pub fn with_package(launch: Launch) -> Launch {
         .copy("ropeline/ropeline_edge.wasm", &javascript_module())
 }
 
-/// What starts workerd with the files of `cdn-config/cloudflare`.
+/// The configuration of `cdn-config/cloudflare` for workerd.
 ///
 /// # Panics
-/// When they cannot be read or built.
+/// When it cannot be read.
 #[must_use]
-pub fn workerd(address: SocketAddr, gateway: SocketAddr, shop: SocketAddr, settings: &str) -> Launch {
+pub fn workerd_config(address: SocketAddr, gateway: SocketAddr, shop: SocketAddr) -> String {
     let mut config = deployed("cloudflare/local.capnp");
     for (placeholder, value) in
         [("127.0.0.1:8787", address), ("127.0.0.1:8080", gateway), ("127.0.0.1:8081", shop)]
     {
         config = set(&config, placeholder, &value.to_string());
     }
+    config
+}
+
+/// What starts workerd with the files of `cdn-config/cloudflare`.
+///
+/// # Panics
+/// When they cannot be read or built.
+#[must_use]
+pub fn workerd(address: SocketAddr, gateway: SocketAddr, shop: SocketAddr, settings: &str) -> Launch {
     with_package(Launch::new())
-        .file("local.capnp", config)
+        .file("local.capnp", workerd_config(address, gateway, shop))
         .file("worker.js", deployed("cloudflare/worker.js"))
         .file("local-cache.js", deployed("cloudflare/local-cache.js"))
         .file("settings.json", settings)

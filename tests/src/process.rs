@@ -113,6 +113,16 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
+    /// Halts it (SIGSTOP): the system still takes connections for it, and nobody answers them.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on after [`Self::pause`].
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Waits for its end.
     ///
     /// # Panics

@@ -44,6 +44,11 @@ impl Raw {
     /// Connects.
     pub async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.unwrap_or_else(|error| panic!("{address}: {error}"));
+        Self::over(stream)
+    }
+
+    /// A connection that is there already.
+    pub fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).expect("TCP_NODELAY");
         Self { stream, pending: Vec::new(), ended: false }
     }

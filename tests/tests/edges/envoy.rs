@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Instant;
 
 use ropeline_tests::conformance::{EdgeUnderTest, HostTraits, RawForm, Running, Upstream, run};
@@ -12,6 +13,7 @@ use ropeline_tests::wait::PATIENCE;
 use serde_json::{Value, json};
 
 use crate::renewal::Sale;
+use crate::traffic::{InPlace, Silent, course};
 
 /// How the guest gets at a room.
 #[derive(Clone, Copy, PartialEq)]
@@ -104,9 +106,21 @@ async fn a_plugin_that_may_not_fetch_does_as_every_edge_does() {
 
 /// Moves a file with these settings in the place of the one that is there.
 fn renew(envoy: &EdgeHost, settings: &str) {
-    let next = envoy.folder().join("next.json");
+    put(envoy.folder(), settings);
+}
+
+fn put(folder: &Path, settings: &str) {
+    let next = folder.join("next.json");
     fs::write(&next, filter(settings, Rooms::Fetched)).expect("a file");
-    fs::rename(next, envoy.folder().join("ropeline.json")).expect("it takes the other's place");
+    fs::rename(next, folder.join("ropeline.json")).expect("it takes the other's place");
+}
+
+#[tokio::test]
+async fn envoy_serves_on_whatever_changes_and_whoever_is_away() {
+    course("envoy", Silent::GivenUp, |settings, gateway, shop| async move {
+        Ok(InPlace::new(start(&settings, Rooms::Fetched, gateway, shop).await?, put))
+    })
+    .await;
 }
 
 #[tokio::test]

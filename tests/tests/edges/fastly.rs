@@ -10,6 +10,7 @@ use ropeline_tests::guests::{deployed, guest, set};
 use serde_json::json;
 
 use crate::rotation::{admitted_throughout, keys, settings, visit};
+use crate::traffic::{InPlace, Silent, course};
 
 /// What an entry of a config store takes, in characters.
 const ENTRY: usize = 8_000;
@@ -102,6 +103,15 @@ async fn keys_are_exchanged_under_traffic() {
     };
     let (status, _) = admitted_throughout(host.address(), &new.token(), withdrawn).await;
     assert_eq!(status, Some(429), "a key that was withdrawn");
+}
+
+#[tokio::test]
+async fn fastly_serves_on_whatever_changes_and_whoever_is_away() {
+    // How long a backend may be silent is set with it at Fastly. Viceroy has no such limit.
+    course("fastly", Silent::WaitedFor, |settings, gateway, shop| async move {
+        Ok(InPlace::new(start(&settings, gateway, shop).await?, change))
+    })
+    .await;
 }
 
 /// Settings too long for one entry are read from several, and an entry that is missing lets nobody pass.

@@ -24,6 +24,7 @@ mod native;
 mod renewal;
 mod rotation;
 mod traefik;
+mod traffic;
 mod wasmtime;
 mod wasmtime_serve;
 

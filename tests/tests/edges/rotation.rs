@@ -23,14 +23,30 @@ pub(crate) fn keys() -> [Key; 2] {
 }
 
 impl Key {
+    /// One that is not published, under the name of another.
+    pub(crate) fn forger_of(other: &Self) -> Self {
+        Self { kid: other.kid, signing: SigningKey::from_bytes(&[9; 32]) }
+    }
+
+    /// The public key.
+    pub(crate) fn jwk(&self) -> Value {
+        let x = Base64UrlUnpadded::encode_string(self.signing.verifying_key().as_bytes());
+        json!({ "kty": "OKP", "crv": "Ed25519", "x": x, "kid": self.kid, "use": "sig" })
+    }
+
     /// A token that holds for an hour.
     pub(crate) fn token(&self) -> String {
+        self.token_of_epoch(0)
+    }
+
+    /// The same of a later epoch.
+    pub(crate) fn token_of_epoch(&self, epoch: u32) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs();
         let encode = |document: Value| Base64UrlUnpadded::encode_string(document.to_string().as_bytes());
         let head = encode(json!({ "alg": "EdDSA", "kid": self.kid, "typ": "ropeline-admission+jwt" }));
         let claims = encode(json!({
             "iss": "https://shop.example", "aud": "drop", "sub": "visitor", "jti": "drop-0-1",
-            "iat": now, "nbf": now, "exp": now + 3_600, "epoch": 0, "arrival": 1, "place": 1,
+            "iat": now, "nbf": now, "exp": now + 3_600, "epoch": epoch, "arrival": 1, "place": 1,
         }));
         let text = format!("{head}.{claims}");
         let signature = self.signing.sign(text.as_bytes()).to_bytes();
@@ -40,12 +56,7 @@ impl Key {
 
 /// Settings for an edge in front of the shop that knows these keys.
 pub(crate) fn settings(keys: &[&Key]) -> String {
-    let published: Vec<Value> = (keys.iter())
-        .map(|key| {
-            let x = Base64UrlUnpadded::encode_string(key.signing.verifying_key().as_bytes());
-            json!({ "kty": "OKP", "crv": "Ed25519", "x": x, "kid": key.kid, "use": "sig" })
-        })
-        .collect();
+    let published: Vec<Value> = keys.iter().map(|key| key.jwk()).collect();
     json!({
         "version": 1,
         "policy": {

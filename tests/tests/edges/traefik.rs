@@ -13,6 +13,7 @@ use ropeline_tests::wait::{PATIENCE, until};
 use serde_json::Value;
 
 use crate::renewal::Sale;
+use crate::traffic::{Live, Road, Silent, course};
 
 struct Traefik;
 
@@ -68,6 +69,24 @@ impl Started {
         .await;
         Ok(Self { host, again, gateway, shop })
     }
+
+    fn renew(&self, settings: &str) {
+        let text = dynamic(settings, self.again.address(), self.gateway, self.shop);
+        // Moved, for a file that is being written is read as it is.
+        let next = self.host.folder().join("next.yml");
+        fs::write(&next, text).expect("a file");
+        fs::rename(next, self.host.folder().join("dynamic.yml")).expect("it takes the other's place");
+    }
+}
+
+impl Live for Started {
+    fn address(&self) -> SocketAddr {
+        self.host.address()
+    }
+
+    async fn renew(&mut self, settings: &str, _: &Road) {
+        Self::renew(self, settings);
+    }
 }
 
 const PLUGIN: &str = "plugins-local/src/github.com/ropeline/ropeline";
@@ -121,19 +140,21 @@ async fn traefik_does_as_every_edge_does() {
 }
 
 #[tokio::test]
+async fn traefik_serves_on_whatever_changes_and_whoever_is_away() {
+    course("traefik", Silent::GivenUp, |settings, gateway, shop| async move {
+        Started::new(&settings, gateway, shop).await
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn new_settings_are_taken_while_shoppers_come_and_under_bad_ones_nobody_passes() {
     let (gateway, shop, sale) = (Upstream::open("gateway").await, Upstream::open("shop").await, Sale::new());
     let traefik = Started::new(&sale.both_keys(), gateway.address(), shop.address())
         .await
         .unwrap_or_else(|missing| panic!("{missing}"));
     let edge = traefik.host.address();
-    let renew = |settings: &str| {
-        let text = dynamic(settings, traefik.again.address(), traefik.gateway, traefik.shop);
-        // Moved, for a file that is being written is read as it is.
-        let next = traefik.host.folder().join("next.yml");
-        fs::write(&next, text).expect("a file");
-        fs::rename(next, traefik.host.folder().join("dynamic.yml")).expect("it takes the other's place");
-    };
+    let renew = |settings: &str| traefik.renew(settings);
     assert_eq!((sale.admitted(edge).await, sale.without_token(edge).await), (200, 401));
 
     renew(&sale.signing_key());

@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::rotation::{admitted_throughout, keys, settings, visit};
+use crate::traffic::{Live, Road, Silent, course};
 
 struct WasmtimeServe;
 
@@ -116,6 +117,35 @@ async fn a_new_process_with_new_keys_takes_over_while_the_old_one_serves() {
     assert!(visits > 0, "nobody came meanwhile");
     assert_eq!(visit(third.port.address(), &new.token()).await, Some(200));
     assert_eq!(visit(third.port.address(), &old.token()).await, Some(429), "a key that was withdrawn");
+}
+
+/// The one that serves, and where it sends.
+struct Serving {
+    served: Served,
+    gateway: SocketAddr,
+    shop: SocketAddr,
+}
+
+impl Live for Serving {
+    fn address(&self) -> SocketAddr {
+        self.served.port.address()
+    }
+
+    async fn renew(&mut self, settings: &str, road: &Road) {
+        let next = Served::start(settings, self.gateway, self.shop).await.expect("installed, as before");
+        road.leads_to(next.port.address()).await;
+        let mut before = std::mem::replace(&mut self.served, next);
+        interrupt(&before.process);
+        assert!(before.process.ended(Duration::from_secs(20)).await.success(), "it ends in peace");
+    }
+}
+
+#[tokio::test]
+async fn wasmtime_serve_serves_on_whatever_changes_and_whoever_is_away() {
+    course("wasmtime serve", Silent::GivenUp, |settings, gateway, shop| async move {
+        Ok(Serving { served: Served::start(&settings, gateway, shop).await?, gateway, shop })
+    })
+    .await;
 }
 
 /// As Ctrl-C does: it takes no more connections, and lets requests that it has come to their end.

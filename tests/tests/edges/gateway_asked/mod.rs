@@ -20,7 +20,7 @@ const PAGE: &str = "/sale";
 const ADMISSION_COOKIE: &str = "ropeline-admission-drop";
 
 /// What every host answers while the gateway is away.
-const CLOSED: &str = "The queue is not answering right now.";
+pub(crate) const CLOSED: &str = "The queue is not answering right now.";
 
 /// A shop, the gateway that knows it, and the host that is asked.
 struct House {
@@ -30,7 +30,7 @@ struct House {
 }
 
 /// What answers a host that is not installed: nothing, where the list permits it.
-fn permitted<T>(started: Result<T, Missing>) -> Option<T> {
+pub(crate) fn permitted<T>(started: Result<T, Missing>) -> Option<T> {
     match started {
         Ok(started) => Some(started),
         Err(missing) if missing.permitted().is_some() => {
@@ -42,7 +42,7 @@ fn permitted<T>(started: Result<T, Missing>) -> Option<T> {
 }
 
 /// Settings of a gateway that stands behind a host on this machine.
-fn behind(shop: SocketAddr) -> Settings {
+pub(crate) fn behind(shop: SocketAddr) -> Settings {
     Settings::new(shop).set("listen", "trusted_proxies", r#"["127.0.0.1/32"]"#)
 }
 

@@ -49,7 +49,8 @@ function sendOn(request, asked, answer) {
     answer.writeHead(response.statusCode, response.rawHeaders);
     response.pipe(answer);
   });
-  upstream.on('error', () => answer.writeHead(502).end());
+  upstream.setTimeout(asked.origin.custom.readTimeout * 1000, () => answer.writeHead(504).end(() => upstream.destroy()));
+  upstream.on('error', () => answer.headersSent || answer.writeHead(502).end());
   request.pipe(upstream);
 }
 
