@@ -98,7 +98,11 @@ sub vcl_backend_error {
     set beresp.http.Content-Type = "text/html; charset=utf-8";
     set beresp.http.Cache-Control = "private, no-store";
     set beresp.http.Retry-After = "10";
-    set beresp.body = {"<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="10"><title>The waiting room cannot be reached</title><main><h1>The waiting room cannot be reached</h1><p>The queue is not answering right now. If you have joined it, your place is kept. This page tries again by itself every ten seconds.</p></main></html>
+    set beresp.http.Content-Security-Policy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    set beresp.http.X-Frame-Options = "DENY";
+    set beresp.http.Referrer-Policy = "same-origin";
+    set beresp.http.X-Content-Type-Options = "nosniff";
+    set beresp.body = {"<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta http-equiv="refresh" content="10"><title>The waiting room cannot be reached</title><main><h1>The waiting room cannot be reached</h1><p>The queue is not answering right now. If you have joined it, your place is kept. This page tries again by itself every ten seconds.</p></main></html>
 "};
     set beresp.ttl = 0s;
     return (deliver);

@@ -43,6 +43,17 @@ pub fn set(text: &str, placeholder: &str, value: &str) -> String {
     text.replace(placeholder, value)
 }
 
+/// A file of a deployment with addresses in place of those that stand in it.
+///
+/// # Panics
+/// When there is no such file, or one of these does not stand in it, or more than once.
+pub fn addressed(path: &str, addresses: &[(&str, SocketAddr)]) -> String {
+    let put = |text: String, (placeholder, address): &(&str, SocketAddr)| {
+        set(&text, placeholder, &address.to_string())
+    };
+    addresses.iter().fold(deployed(path), put)
+}
+
 /// The module in the JavaScript package.
 ///
 /// # Panics
@@ -74,13 +85,10 @@ pub fn with_package(launch: Launch) -> Launch {
 /// When it cannot be read.
 #[must_use]
 pub fn workerd_config(address: SocketAddr, gateway: SocketAddr, shop: SocketAddr) -> String {
-    let mut config = deployed("cloudflare/local.capnp");
-    for (placeholder, value) in
-        [("127.0.0.1:8787", address), ("127.0.0.1:8080", gateway), ("127.0.0.1:8081", shop)]
-    {
-        config = set(&config, placeholder, &value.to_string());
-    }
-    config
+    addressed(
+        "cloudflare/local.capnp",
+        &[("127.0.0.1:8787", address), ("127.0.0.1:8080", gateway), ("127.0.0.1:8081", shop)],
+    )
 }
 
 /// What starts workerd with the files of `cdn-config/cloudflare`.

@@ -4,20 +4,16 @@ use std::net::SocketAddr;
 
 use reqwest::{Method, StatusCode};
 use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
-use ropeline_tests::guests::{deployed, set};
+use ropeline_tests::guests::{addressed, deployed};
 use ropeline_tests::shop::BODY;
 
-use super::{House, spellings};
+use super::House;
 
 async fn start(gateway: SocketAddr, shop: SocketAddr) -> Result<EdgeHost, Missing> {
     EdgeHost::start("haproxy", |address, _| {
-        let mut text = deployed("haproxy/haproxy.cfg");
         let addresses = [("127.0.0.1:8000", address), ("127.0.0.1:8080", gateway), ("127.0.0.1:8081", shop)];
-        for (placeholder, address) in addresses {
-            text = set(&text, placeholder, &address.to_string());
-        }
         Launch::new()
-            .file("haproxy.cfg", text)
+            .file("haproxy.cfg", addressed("haproxy/haproxy.cfg", &addresses))
             .file("static.lst", deployed("haproxy/static.lst"))
             .file("closed.http", deployed("haproxy/closed.http"))
             .arguments(["-db", "-f", "haproxy.cfg"])
@@ -25,34 +21,7 @@ async fn start(gateway: SocketAddr, shop: SocketAddr) -> Result<EdgeHost, Missin
     .await
 }
 
-#[tokio::test]
-async fn a_visitor_waits_is_called_and_buys() {
-    let Some(house) = House::open(start).await else { return };
-    super::a_visitor_waits_is_called_and_buys(&house).await;
-}
-
-#[tokio::test]
-async fn what_a_shopper_claims_reaches_nobody() {
-    let Some(house) = House::open(start).await else { return };
-    super::what_a_shopper_claims_reaches_nobody(&house).await;
-}
-
-#[tokio::test]
-async fn nobody_passes_while_the_gateway_is_away() {
-    let Some(mut house) = House::open(start).await else { return };
-    super::nobody_passes_while_the_gateway_is_away(&mut house).await;
-}
-
-#[tokio::test]
-async fn nobody_sees_what_another_was_answered() {
-    let Some(house) = House::open(start).await else { return };
-    super::nobody_sees_what_another_was_answered(&house).await;
-}
-
-#[tokio::test]
-async fn every_spelling_is_read_as_the_gateway_reads_it() {
-    spellings::are_read_as_the_gateway_reads_them("haproxy", start).await;
-}
+a_host_that_asks!("haproxy", start);
 
 /// The list of static paths opens no other.
 #[tokio::test]

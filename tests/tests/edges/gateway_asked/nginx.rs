@@ -4,22 +4,21 @@ use std::net::SocketAddr;
 
 use ropeline_tests::conformance::Upstream;
 use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
-use ropeline_tests::guests::{deployed, set};
+use ropeline_tests::guests::{addressed, deployed};
 use ropeline_tests::visitor::Visitor;
 use tokio::task::JoinSet;
 
-use super::{House, permitted, spellings};
+use super::{House, permitted};
 
 pub(super) async fn start(gateway: SocketAddr, shop: SocketAddr) -> Result<EdgeHost, Missing> {
     EdgeHost::start("nginx", |address, folder| {
-        let mut whole = deployed("nginx/nginx.conf");
-        for (placeholder, address) in [("127.0.0.1:8000", address), ("127.0.0.1:8081", shop)] {
-            whole = set(&whole, placeholder, &address.to_string());
-        }
-        let http = set(&deployed("nginx/ropeline-http.conf"), "gateway.example:8080", &gateway.to_string());
+        let whole = [("127.0.0.1:8000", address), ("127.0.0.1:8081", shop)];
         Launch::new()
-            .file("nginx.conf", whole)
-            .file("ropeline-http.conf", http)
+            .file("nginx.conf", addressed("nginx/nginx.conf", &whole))
+            .file(
+                "ropeline-http.conf",
+                addressed("nginx/ropeline-http.conf", &[("gateway.example:8080", gateway)]),
+            )
             .file("ropeline-server.conf", deployed("nginx/ropeline-server.conf"))
             .arguments(["-p", &format!("{}/", folder.display()), "-e", "stderr", "-c", "nginx.conf"])
             .arguments(["-g", "daemon off; master_process off;"])
@@ -27,29 +26,7 @@ pub(super) async fn start(gateway: SocketAddr, shop: SocketAddr) -> Result<EdgeH
     .await
 }
 
-#[tokio::test]
-async fn a_visitor_waits_is_called_and_buys() {
-    let Some(house) = House::open(start).await else { return };
-    super::a_visitor_waits_is_called_and_buys(&house).await;
-}
-
-#[tokio::test]
-async fn what_a_shopper_claims_reaches_nobody() {
-    let Some(house) = House::open(start).await else { return };
-    super::what_a_shopper_claims_reaches_nobody(&house).await;
-}
-
-#[tokio::test]
-async fn nobody_passes_while_the_gateway_is_away() {
-    let Some(mut house) = House::open(start).await else { return };
-    super::nobody_passes_while_the_gateway_is_away(&mut house).await;
-}
-
-#[tokio::test]
-async fn nobody_sees_what_another_was_answered() {
-    let Some(house) = House::open(start).await else { return };
-    super::nobody_sees_what_another_was_answered(&house).await;
-}
+a_host_that_asks!("nginx", start);
 
 /// What the shop tells the queue is not for shoppers.
 #[tokio::test]
@@ -90,12 +67,6 @@ async fn many_cookies_pass() {
         visitor.keep_cookie(&format!("basket-{number}"), &"x".repeat(3_000));
     }
     assert_eq!(visitor.visit(super::PAGE).await.text(), ropeline_tests::shop::BODY);
-}
-
-/// The same path to gate and shop, however it is spelt.
-#[tokio::test]
-async fn every_spelling_is_read_as_the_gateway_reads_it() {
-    spellings::are_read_as_the_gateway_reads_them("nginx", start).await;
 }
 
 /// A crowd in the room costs the gateway one request a second.

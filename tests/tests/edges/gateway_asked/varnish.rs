@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
 use ropeline_tests::guests::{deployed, set};
 
-use super::{House, haproxy, nginx, spellings};
+use super::{House, haproxy, nginx};
 
 async fn start(gateway: SocketAddr, shop: SocketAddr) -> Result<EdgeHost, Missing> {
     EdgeHost::start("varnish", |address, folder| {
@@ -23,34 +23,7 @@ async fn start(gateway: SocketAddr, shop: SocketAddr) -> Result<EdgeHost, Missin
     .await
 }
 
-#[tokio::test]
-async fn a_visitor_waits_is_called_and_buys() {
-    let Some(house) = House::open(start).await else { return };
-    super::a_visitor_waits_is_called_and_buys(&house).await;
-}
-
-#[tokio::test]
-async fn what_a_shopper_claims_reaches_nobody() {
-    let Some(house) = House::open(start).await else { return };
-    super::what_a_shopper_claims_reaches_nobody(&house).await;
-}
-
-#[tokio::test]
-async fn nobody_passes_while_the_gateway_is_away() {
-    let Some(mut house) = House::open(start).await else { return };
-    super::nobody_passes_while_the_gateway_is_away(&mut house).await;
-}
-
-#[tokio::test]
-async fn nobody_sees_what_another_was_answered() {
-    let Some(house) = House::open(start).await else { return };
-    super::nobody_sees_what_another_was_answered(&house).await;
-}
-
-#[tokio::test]
-async fn every_spelling_is_read_as_the_gateway_reads_it() {
-    spellings::are_read_as_the_gateway_reads_them("varnish", start).await;
-}
+a_host_that_asks!("varnish", start);
 
 #[tokio::test]
 async fn what_is_static_needs_no_gateway_and_nothing_else_is_static() {
