@@ -28,12 +28,25 @@ macro_rules! a_host_that_asks {
         }
 
         #[tokio::test]
+        async fn the_policy_changes_under_traffic() {
+            let Some(house) = super::House::open($start).await else { return };
+            super::changes::the_policy_changes_under_traffic(&house).await;
+        }
+
+        #[tokio::test]
+        async fn keys_rotate() {
+            let Some(mut house) = super::House::open($start).await else { return };
+            super::changes::keys_rotate(&mut house).await;
+        }
+
+        #[tokio::test]
         async fn every_spelling_is_read_as_the_gateway_reads_it() {
             super::spellings::are_read_as_the_gateway_reads_them($name, $start).await;
         }
     };
 }
 
+mod changes;
 mod haproxy;
 mod nginx;
 mod spellings;
