@@ -7,10 +7,11 @@
 //! with `Retry-After`: that changed nothing, and the same key may try again. Errors are problem documents (RFC 9457), or plain
 //! pages where a browser asked.
 //!
-//! `/healthz` and `/audit` are the operator's, who asks the shop directly: a request that was forwarded by the gateway, or
+//! `/healthz`, `/audit` and `/metrics` are the operator's, who asks the shop directly: a request that was forwarded by the gateway, or
 //! by any proxy that says so, is answered 404.
 
 mod keys;
+mod metrics;
 mod negotiate;
 mod pages;
 mod request;
@@ -88,6 +89,7 @@ impl App {
         let operator = Router::new()
             .route("/healthz", get(healthz))
             .route("/audit", get(audit))
+            .route("/metrics", get(metrics::metrics))
             .route_layer(middleware::from_fn(not_forwarded));
         Router::new()
             .merge(shopper)

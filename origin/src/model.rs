@@ -108,8 +108,10 @@ pub struct ProductAudit {
     pub held: i64,
     /// Units counted over the reservations that are sold.
     pub sold: i64,
-    /// Whether `total = available + held + sold`, and the stock's own counters say the same.
+    /// Whether `total = available + held + sold`, and the stock's own counters and numbered units say the same.
     pub balanced: bool,
+    /// Whether its sale is stopped.
+    pub stopped: bool,
 }
 
 /// The books of the shop.

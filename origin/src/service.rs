@@ -21,6 +21,8 @@ use crate::store::{self, Settings, Store, StoreError};
 
 /// How often due holds are ended when nobody claims.
 const SWEEP: Duration = Duration::from_secs(1);
+/// How often the books are audited.
+const AUDIT: Duration = Duration::from_secs(10);
 /// How long a call that this node is at is left alone by the others, in milliseconds: longer than driving a purchase takes.
 const LEASE: i64 = 60_000;
 /// Longest time for a request's head, and for a connection without a request. Longer than gateways keep an idle
@@ -105,20 +107,13 @@ impl Origin {
     /// # Errors
     /// When the address is taken, a database is in use, lost or cannot be opened, or the key file cannot be read.
     pub async fn bind(config: Config) -> Result<Self, StartError> {
+        let settings = settings(&config)?;
         let admission = Admission::new(config.terms, config.keys.clone())?;
         if let KeySource::File(_) = config.keys {
             admission.refresh().await?;
         }
         let payments_database = payments_path(&config.database);
         let premises = Premises::take(&config.database, &payments_database)?;
-        let settings = Settings {
-            hold_ms: milliseconds(config.hold),
-            extension_ms: milliseconds(config.extension),
-            units_per_visitor: config.units_per_visitor,
-            sinks: Vec::new(),
-            node: unguessable("node_")?,
-            lease_ms: LEASE,
-        };
         let store = Store::open_sqlite(&config.database, &config.products, settings).await?;
         premises.check_payments(&config.database, &payments_database, store.has_purchases().await?)?;
         let provider =
@@ -171,6 +166,7 @@ impl Origin {
         tasks.spawn(self.admission.keep_refreshing(self.refresh));
         tasks.spawn(self.cashier.keep_reconciling(self.reconcile));
         tasks.spawn(self.provider.deliver(webhook_url(self.address)));
+        tasks.spawn(keep_auditing(self.handle.store.clone()));
         tasks.spawn(keep_sweeping(self.handle.store));
         tracing::info!(address = %self.address, "listening");
         let (stopping, mut stopped) = tokio::sync::watch::channel(());
@@ -198,6 +194,18 @@ fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX / 2)
 }
 
+/// What a configuration says to the books. This node's name is its own each time it starts.
+pub(crate) fn settings(config: &Config) -> Result<Settings, getrandom::Error> {
+    Ok(Settings {
+        hold_ms: milliseconds(config.hold),
+        extension_ms: milliseconds(config.extension),
+        units_per_visitor: config.units_per_visitor,
+        sinks: Vec::new(),
+        node: unguessable("node_")?,
+        lease_ms: LEASE,
+    })
+}
+
 /// The test provider's books lie beside the shop's.
 fn payments_path(database: &Path) -> std::path::PathBuf {
     let mut name = database.file_name().unwrap_or_default().to_owned();
@@ -217,6 +225,17 @@ fn webhook_url(mut address: SocketAddr) -> String {
         _ => {}
     }
     format!("http://{address}/webhooks/payments")
+}
+
+async fn keep_auditing(store: Store) {
+    let mut tick = tokio::time::interval(AUDIT);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        if let Err(error) = store.guard().await {
+            tracing::warn!(%error, "could not audit; will try again");
+        }
+    }
 }
 
 async fn keep_sweeping(store: Store) {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::answer::Answer;
 use crate::checkout::Report;
-use crate::model::{Audit, Lease, Product, Purchase, Reservation, Stock};
+use crate::model::{Audit, Lease, Product, ProductAudit, Purchase, Reservation, Stock};
 use ops::Operation;
 pub use seed::SeedError;
 pub(crate) use seed::{ProductSeed, SeedStock};
@@ -132,6 +132,19 @@ pub(crate) struct Event {
     pub reason: Option<String>,
 }
 
+/// What came of the wish to take a product's sale up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resumed {
+    /// It goes on.
+    Resumed,
+    /// It was not stopped.
+    Running,
+    /// Its books still do not add up.
+    Unbalanced,
+    /// There is no such product.
+    Unknown,
+}
+
 /// A product's page: the product, what is left of it, and this visitor's reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProductView {
@@ -220,6 +233,15 @@ impl Store {
     ) -> Result<Self, OpenError> {
         let extension_ms = settings.extension_ms;
         Ok(Self { books: Books::Sqlite(Sqlite::open(path, products, settings).await?), extension_ms })
+    }
+
+    /// Opens books that are there as they are, beside whoever is at them already.
+    ///
+    /// # Errors
+    /// When there are none, or they cannot be opened.
+    pub(crate) async fn attach_sqlite(path: &Path, settings: Settings) -> Result<Self, OpenError> {
+        let extension_ms = settings.extension_ms;
+        Ok(Self { books: Books::Sqlite(Sqlite::attach(path, settings).await?), extension_ms })
     }
 
     async fn change<O: Operation>(&self, operation: O) -> Result<O::Output, StoreError> {
@@ -331,7 +353,7 @@ impl Store {
     ///
     /// # Errors
     /// When the books cannot be written.
-    #[expect(dead_code, reason = "the test provider has no names of its own")]
+    #[cfg_attr(not(test), expect(dead_code, reason = "the test provider has no names of its own"))]
     pub(crate) async fn note(
         &self,
         purchase: String,
@@ -346,18 +368,22 @@ impl Store {
     ///
     /// # Errors
     /// When the books cannot be written.
-    #[expect(dead_code, reason = "not asked for yet")]
-    pub(crate) async fn stop(&self, product: String, why: String) -> Result<bool, StoreError> {
+    async fn stop(&self, product: String, why: String) -> Result<bool, StoreError> {
         self.change(ops::Stop { product, why }).await
     }
 
-    /// Takes the sale of a product up again. `false`: there is none of that name, or it was not stopped.
+    /// Takes the sale of a product up again, if its books add up.
     ///
     /// # Errors
-    /// When the books cannot be written.
-    #[expect(dead_code, reason = "not asked for yet")]
-    pub(crate) async fn resume(&self, product: String) -> Result<bool, StoreError> {
-        self.change(ops::Resume { product }).await
+    /// When the books cannot be read or written.
+    pub(crate) async fn resume(&self, product: &str) -> Result<Resumed, StoreError> {
+        let audit = self.audit().await?;
+        Ok(match audit.products.iter().find(|one| one.id == product) {
+            None => Resumed::Unknown,
+            Some(found) if !found.balanced => Resumed::Unbalanced,
+            Some(_) if self.change(ops::Resume { product: product.to_owned() }).await? => Resumed::Resumed,
+            Some(_) => Resumed::Running,
+        })
     }
 
     /// Ends holds that are due and forgets old keys. Claims do the former by themselves; this keeps the figures fresh.
@@ -436,6 +462,23 @@ impl Store {
     /// When the books cannot be read.
     pub(crate) async fn age_ms(&self, purchase: &Purchase) -> Result<i64, StoreError> {
         on!(self, books => books.age_ms(purchase).await)
+    }
+
+    /// Audits the books, and stops the sale of every product whose books do not add up.
+    ///
+    /// # Errors
+    /// When the books cannot be read or written.
+    pub(crate) async fn guard(&self) -> Result<Audit, StoreError> {
+        let mut audit = self.audit().await?;
+        for product in audit.products.iter_mut().filter(|product| !product.balanced) {
+            let ProductAudit { id, total, available, held, sold, .. } = &*product;
+            let why = format!("total = {total}, available = {available}, held = {held}, sold = {sold}");
+            if !product.stopped && self.stop(id.clone(), why.clone()).await? {
+                tracing::error!(product = id, why, "the books do not add up; its sale is stopped");
+            }
+            product.stopped = true;
+        }
+        Ok(audit)
     }
 
     /// The books of every product, in one query, so that they are of one moment.

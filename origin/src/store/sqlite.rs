@@ -63,24 +63,24 @@ impl Sqlite {
         products: &[ProductSeed],
         settings: Settings,
     ) -> Result<Self, OpenError> {
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .foreign_keys(true)
-            .busy_timeout(Duration::from_secs(5));
-        let mut connection = connect(&options).await?;
+        let mut connection = connect(&options(path).create_if_missing(true)).await?;
         MIGRATIONS.run(&mut connection).await?;
         seed::seed(&mut connection, products).await?;
-        // These books are one process's at a time, so whoever had a lease is gone.
+        // These books are one service's at a time, so whoever had a lease is gone.
         sqlx::query(
             "UPDATE idempotency_keys SET lease_owner = NULL, lease_until = NULL WHERE answer IS NULL",
         )
         .execute(&mut connection)
         .await?;
-        // From here on, books that are gone are not to be taken for new.
-        let options = options.create_if_missing(false);
+        connection.close().await?;
+        Self::attach(path, settings).await
+    }
+
+    /// As [`super::Store::attach_sqlite`].
+    pub(super) async fn attach(path: &Path, settings: Settings) -> Result<Self, OpenError> {
+        // Books that are gone are not to be taken for new.
+        let options = options(path);
+        let mut connection = connect(&options).await?;
         let stock = writer::stock(&mut connection).await?;
         let (commits, committed) = watch::channel(Committed { stock, at: Instant::now() });
         let reads = SqlitePoolOptions::new()
@@ -117,6 +117,17 @@ impl Sqlite {
     pub(super) fn committed_at(&self) -> Instant {
         self.committed.borrow().at
     }
+}
+
+/// For books that exist.
+fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(false)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(Duration::from_secs(5))
 }
 
 /// A connection whose commits are durable.

@@ -18,4 +18,5 @@ mod pages;
 mod premises;
 mod shop;
 mod slow;
+mod stops;
 mod units;

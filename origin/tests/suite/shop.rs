@@ -350,7 +350,7 @@ async fn several_products_are_counted_apart_and_told_together() {
     assert_eq!(audit.body["balanced"], true);
     assert_eq!(
         audit.body["products"][1],
-        json!({ "id": "walker", "total": 5, "available": 3, "held": 2, "sold": 0, "balanced": true })
+        json!({ "id": "walker", "total": 5, "available": 3, "held": 2, "sold": 0, "balanced": true, "stopped": false })
     );
     assert_eq!(said(shop.request(Method::GET, "/healthz")).await.body["status"], "ok");
 }
@@ -358,7 +358,7 @@ async fn several_products_are_counted_apart_and_told_together() {
 #[tokio::test]
 async fn the_operator_s_addresses_are_not_there_for_the_public() {
     let shop = Shop::open(1).await;
-    for path in ["/audit", "/healthz"] {
+    for path in ["/audit", "/healthz", "/metrics"] {
         assert_eq!(said(shop.request(Method::GET, path)).await.status, 200, "{path}");
         for (name, value) in [
             ("x-forwarded-for", "198.51.100.7"),

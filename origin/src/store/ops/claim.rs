@@ -3,6 +3,9 @@
 //! A back end loads what its claims need, under its locks, lets [`decide`] decide, writes what it says, and answers after
 //! the commit.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 

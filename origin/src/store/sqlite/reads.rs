@@ -155,7 +155,8 @@ impl Sqlite {
             "SELECT s.product_id, s.total, s.available, s.held AS counted_held, s.sold AS counted_sold,
                     COALESCE(r.held, 0) AS held, COALESCE(r.sold, 0) AS sold, p.kind = 'count' OR (
                         s.available = COALESCE(u.free, 0) AND s.held = COALESCE(u.held, 0)
-                        AND s.sold = COALESCE(u.sold, 0)) AS units_fit
+                        AND s.sold = COALESCE(u.sold, 0)) AS units_fit,
+                    p.stopped_at IS NOT NULL AS stopped
              FROM stock s JOIN products p ON p.id = s.product_id
              LEFT JOIN (SELECT product_id,
                                SUM(quantity) FILTER (WHERE state IN ('held', 'paying', 'capturing')) AS held,
@@ -170,27 +171,7 @@ impl Sqlite {
         .fetch_all(&self.reads)
         .await
         .map_err(|error| unreadable(&error))?;
-        let products: Vec<ProductAudit> = rows
-            .into_iter()
-            .map(
-                |ProductRow {
-                     product_id,
-                     total,
-                     available,
-                     counted_held,
-                     counted_sold,
-                     held,
-                     sold,
-                     units_fit,
-                 }| {
-                    let balanced = units_fit
-                        && total == available + held + sold
-                        && counted_held == held
-                        && counted_sold == sold;
-                    ProductAudit { id: product_id, total, available, held, sold, balanced }
-                },
-            )
-            .collect();
+        let products: Vec<ProductAudit> = rows.into_iter().map(ProductRow::audit).collect();
         Ok(Audit { balanced: products.iter().all(|product| product.balanced), products })
     }
 }
@@ -205,4 +186,16 @@ struct ProductRow {
     held: i64,
     sold: i64,
     units_fit: bool,
+    stopped: bool,
+}
+
+impl ProductRow {
+    fn audit(self) -> ProductAudit {
+        let Self { product_id, total, available, held, sold, stopped, .. } = self;
+        let balanced = self.units_fit
+            && total == available + held + sold
+            && self.counted_held == held
+            && self.counted_sold == sold;
+        ProductAudit { id: product_id, total, available, held, sold, balanced, stopped }
+    }
 }

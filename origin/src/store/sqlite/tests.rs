@@ -77,3 +77,13 @@ async fn a_rollback_by_the_database_itself_does_not_end_the_sale() {
         assert_eq!((held.status, store.stock().held), (201, round + 1));
     }
 }
+
+#[tokio::test]
+async fn the_schema_lets_no_unit_vanish() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 3).await;
+    store.claim(claim("ann")).await.unwrap();
+    for astray in ["UPDATE stock SET held = held - 1", "UPDATE stock SET available = -1, held = 4"] {
+        assert!(sqlx::query(astray).execute(&mut beside(&dir).await).await.is_err(), "{astray}");
+    }
+}

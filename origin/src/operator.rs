@@ -1,0 +1,40 @@
+//! What the operator does to the books from the command line, whether or not the service runs.
+
+use crate::config::Config;
+use crate::model::Audit;
+use crate::service::settings;
+use crate::store::{OpenError, Resumed, Store, StoreError};
+
+/// Why the operator's wish came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// The books cannot be opened, or are not there.
+    #[error("database: {0}")]
+    Books(#[from] OpenError),
+    /// The books cannot be read or written.
+    #[error("database: {0}")]
+    Store(#[from] StoreError),
+    /// The operating system has no randomness to give.
+    #[error("no randomness: {0}")]
+    Random(#[from] getrandom::Error),
+}
+
+async fn store(config: &Config) -> Result<Store, OperatorError> {
+    Ok(Store::attach_sqlite(&config.database, settings(config)?).await?)
+}
+
+/// Audits the books, and stops the sale of every product whose books do not add up.
+///
+/// # Errors
+/// When the books are not there, or cannot be read or written.
+pub async fn audit(config: &Config) -> Result<Audit, OperatorError> {
+    Ok(store(config).await?.guard().await?)
+}
+
+/// Takes the sale of a stopped product up again, if its books add up.
+///
+/// # Errors
+/// When the books are not there, or cannot be read or written.
+pub async fn resume(config: &Config, product: &str) -> Result<Resumed, OperatorError> {
+    Ok(store(config).await?.resume(product).await?)
+}

@@ -1,0 +1,57 @@
+//! Calls in flight on several nodes, and what is noted of them.
+
+use super::bench::{Bench, counted, held, key, settings};
+use super::sale::begun;
+use crate::answer::Answer;
+use crate::checkout::Report;
+use crate::store::{Begun, KeyUse, Settings};
+
+pub(super) async fn a_key_in_flight_is_left_to_its_node_until_the_lease_is_over(bench: &Bench) {
+    let here = bench.open(&[counted(3)], settings()).await;
+    let there = bench.open(&[counted(3)], Settings { node: "there".into(), ..settings() }).await;
+    let id = held(&here, "ann", 1).await;
+    let pay = || (key("ann", "pay"), id.clone(), "any".to_owned());
+    let purchase = begun(&here, "ann", &id).await;
+    let (word, hold, method) = pay();
+    let there_too = there.begin(word, hold, method, None).await.unwrap();
+    assert_eq!(there_too, Begun::Answered(Answer::in_flight()));
+    let other = KeyUse { fingerprint: [2; 32], ..key("ann", "pay") };
+    let other = there.begin(other, id.clone(), "other".into(), None).await.unwrap();
+    assert_eq!(other, Begun::Answered(Answer::key_reused()), "whatever the lease");
+    let (word, hold, method) = pay();
+    let again = here.begin(word, hold, method, None).await.unwrap();
+    assert_eq!(again, Begun::Started(purchase.clone()), "its own node is not in its own way");
+
+    bench.run("UPDATE idempotency_keys SET lease_until = 1 WHERE lease_until IS NOT NULL").await;
+    let (word, hold, method) = pay();
+    let over = there.begin(word, hold, method, None).await.unwrap();
+    assert_eq!(over, Begun::Started(purchase.clone()), "the same purchase goes on");
+    let (word, hold, method) = pay();
+    let late = here.begin(word, hold, method, None).await.unwrap();
+    assert_eq!(late, Begun::Answered(Answer::in_flight()), "the lease is the other node's now");
+
+    let sold = there.report(purchase, Report::Captured, None).await.unwrap().unwrap();
+    let first = there.finish(key("ann", "pay"), Answer::purchased(&sold)).await.unwrap();
+    let second = here.finish(key("ann", "pay"), Answer::unavailable()).await.unwrap();
+    assert_eq!((first.status, &second), (201, &first), "the first answer is kept");
+    let (word, hold, method) = pay();
+    assert_eq!(here.begin(word, hold, method, None).await.unwrap(), Begun::Answered(first));
+    assert_eq!(bench.number("SELECT COUNT(*) FROM purchases").await, 1);
+}
+
+pub(super) async fn what_the_payment_service_calls_a_purchase_is_kept(bench: &Bench) {
+    let store = bench.open(&[counted(1)], settings()).await;
+    let id = held(&store, "ann", 1).await;
+    let purchase = begun(&store, "ann", &id).await;
+    let (name, page) = ("pi_1".to_owned(), "https://bank.example/confirm".to_owned());
+    store.note(purchase.clone(), Some(name.clone()), Some(page.clone())).await.unwrap();
+    let noted = store.any_purchase(&purchase).await.unwrap().unwrap();
+    assert_eq!((noted.provider_ref, noted.redirect_url), (Some(name.clone()), Some(page)));
+    let sold = store.report(purchase.clone(), Report::Captured, None).await.unwrap().unwrap();
+    assert_eq!(
+        (sold.provider_ref, sold.redirect_url),
+        (Some(name), None),
+        "there is nothing to confirm any more"
+    );
+    assert_eq!(store.note("pur_none".into(), None, None).await.unwrap(), None);
+}
