@@ -42,6 +42,7 @@ function stored(env, everySeconds) {
 
 async function send(env, request, to, target, init) {
   const upstream = to === 'shop' ? env.SHOP : env.GATEWAY;
+  if (to === 'shop') introduce(request, init.headers);
   const address = new URL(request.url).origin + target;
   // The shopper's address goes along, and with it `Host`; where to connect is said aside.
   let answer;
@@ -55,3 +56,10 @@ async function send(env, request, to, target, init) {
   return answer;
 }
 
+// Who asks, to a shop. Cloudflare has written it over whatever the shopper said, and tells origins in `CF-Connecting-IP`
+// what it finds in `X-Real-IP`.
+function introduce(request, headers) {
+  const client = request.headers.get('cf-connecting-ip');
+  if (client) for (const name of ['x-forwarded-for', 'x-real-ip']) headers.set(name, client);
+  headers.set('x-forwarded-proto', new URL(request.url).protocol.slice(0, -1));
+}

@@ -19,6 +19,8 @@ export interface Io {
   headerText: (value: string) => string;
   /** Takes off what belongs to the connection, before anything is set, on hosts that do not do that themselves. */
   strip?: (headers: Headers) => void;
+  /** Fields about the shopper that the host writes itself, over what a shopper says: names in lower case. */
+  own?: string[];
   /** Sends a request on. `guarded`: a sale protects it, and nobody may keep the answer. Rejects when nobody answers, and when `init.signal` gives up. */
   send: (to: 'gateway' | 'shop', target: string, init: RequestInit, guarded: boolean) => Promise<Response>;
   room: {
@@ -55,6 +57,8 @@ export function reach(host: {
   cache: Cache | null;
   /** The shopper's address, unless the host has added it already. */
   client?: string | null;
+  /** Fields about the shopper that the host has written over what was said: names in lower case. */
+  own?: string[];
   /** What the shopper asked for. */
   host: string;
   proto: string;
@@ -63,8 +67,12 @@ export function reach(host: {
   shared?: boolean;
 }): Io;
 
-/** Whether only Ropeline may set a field. */
+/** Whether a shopper may not say this to a shop. */
 export function isBarred(name: string): boolean;
+/** Whether a field of the shop's answer must not reach the shopper, who was admitted or not. */
+export function isRemoved(name: string, admitted: boolean): boolean;
+/** The `Cache-Control` of an answer to somebody who was admitted, where the shop said this one. */
+export function personal(cacheControl: string | null): string;
 /** Path and query of an address, as they stand there. */
 export function targetOf(url: string): string;
 /** A text as header values are spelt by the Fetch standard: each of its bytes a character. */

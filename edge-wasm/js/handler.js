@@ -54,14 +54,15 @@ export class Handler {
     // In this order: nothing that a shopper says takes away what is set.
     io.strip?.(headers);
     if (plan.to === 'shop') {
-      for (const name of [...headers.keys()]) if (isBarred(name)) headers.delete(name);
+      for (const name of [...headers.keys()]) if (isBarred(name) && !io.own?.includes(name)) headers.delete(name);
     }
     for (const [name, value] of plan.set) headers.set(name, io.headerText(value));
     const init = { method: request.method, headers, redirect: 'manual' };
     if (request.body) Object.assign(init, { body: request.body, duplex: 'half' });
     try {
       const send = (signal) => io.send(plan.to, plan.target, { ...init, signal }, plan.sale !== null);
-      return await (plan.kind === 'forward' ? send() : inTime(send));
+      const answer = await (plan.kind === 'forward' ? send() : inTime(send));
+      return plan.to === 'shop' ? mended(answer, plan.set.length > 0) : answer;
     } catch {
       return plan.room
         ? unreachable(request.method)
@@ -70,9 +71,60 @@ export class Handler {
   }
 }
 
-/** Whether a shopper may not say this to a shop, as `is_barred` of the module's decision has it. */
+// What a shopper may not say to a shop, as `header::BARRED` of the module's decision has it.
+const BARRED = [
+  'cf-connecting-ip',
+  'client-ip',
+  'fastly-client-ip',
+  'forwarded',
+  'forwarded-for',
+  'true-client-ip',
+  'x-client-ip',
+  'x-cluster-client-ip',
+  'x-forwarded',
+  'x-host',
+  'x-http-method',
+  'x-http-method-override',
+  'x-method-override',
+  'x-original-host',
+  'x-original-method',
+  'x-original-uri',
+  'x-original-url',
+  'x-real-ip',
+  'x-rewrite-url',
+];
+
+/** Whether a shopper may not say this to a shop, as `header::is_barred` of the module's decision has it. */
 export function isBarred(name) {
-  return /^(ropeline[-_]|x[-_](original[-_]url|rewrite[-_]url|(http[-_])?method[-_]override)$)/i.test(name);
+  const spelt = name.toLowerCase().replaceAll('_', '-');
+  return /^(ropeline-|x-forwarded-)/.test(spelt) || BARRED.includes(spelt);
+}
+
+/** Whether a field of the shop's answer must not reach the shopper, as `response::is_removed` of the decision has it. */
+export function isRemoved(name, admitted) {
+  const shared = /^(edge-control|expires|surrogate-control|x-accel-expires|.*cdn-cache-control)$/i;
+  return /^ropeline[-_]/i.test(name) || (admitted && shared.test(name));
+}
+
+/** The `Cache-Control` of an answer to somebody who was admitted, where the shop said this one (or null). */
+export function personal(cacheControl) {
+  const directives = (cacheControl ?? '').split(',').map((directive) => directive.trim().toLowerCase());
+  const shared = directives.some((directive) => /^(public|must-understand|s-maxage)(=|$)/.test(directive));
+  const kept = directives.some((directive) => directive === 'private' || directive === 'no-store');
+  return kept && !shared ? cacheControl : 'private, no-cache';
+}
+
+// The shop's answer as the shopper gets it. It is copied only where that makes a difference: heads that come from
+// others cannot be changed.
+function mended(answer, admitted) {
+  const removed = [...answer.headers.keys()].filter((name) => isRemoved(name, admitted));
+  const said = answer.headers.get('cache-control');
+  const cacheControl = admitted ? personal(said) : said;
+  if (removed.length === 0 && cacheControl === said) return answer;
+  const copy = new Response(answer.body, answer);
+  for (const name of removed) copy.headers.delete(name);
+  if (cacheControl !== said) copy.headers.set('cache-control', cacheControl);
+  return copy;
 }
 
 function made(method, status, headers, body) {
@@ -108,7 +160,7 @@ const OF_THE_CONNECTION = [
  * Ways to reach gateway and shop on hosts whose `fetch` goes to the address it is given: `upstreams` are the two
  * origins. Such a `fetch` cannot set `Host`: what the shopper asked for goes along as `X-Forwarded-Host`.
  */
-export function reach({ upstreams, client, host, proto, cache, waitUntil, shared = false, settings }) {
+export function reach({ upstreams, client, own, host, proto, cache, waitUntil, shared = false, settings }) {
   const to = (name) => {
     if (!upstreams[name]) throw new Error(`the address of the ${name} is not set`);
     return upstreams[name].replace(/\/+$/, '');
@@ -116,6 +168,7 @@ export function reach({ upstreams, client, host, proto, cache, waitUntil, shared
   return {
     settings,
     waitUntil,
+    own,
     headerText: byteString,
     strip(headers) {
       const named = (headers.get('connection') ?? '').split(',').map((token) => token.trim());
@@ -123,11 +176,12 @@ export function reach({ upstreams, client, host, proto, cache, waitUntil, shared
         if (OF_THE_CONNECTION.includes(field) || named.some((name) => name.toLowerCase() === field)) headers.delete(field);
       }
     },
-    async send(name, target, init) {
+    async send(name, target, init, guarded) {
       if (client) init.headers.append('x-forwarded-for', client);
       init.headers.set('x-forwarded-host', host);
       init.headers.set('x-forwarded-proto', proto);
-      return decoded(await fetch(to(name) + target, init));
+      // Nothing under a protected address is kept, whatever the shop says of it.
+      return decoded(await fetch(to(name) + target, guarded ? { ...init, cache: 'no-store' } : init));
     },
     room: {
       cache,

@@ -16,3 +16,9 @@ export function lambdaEdge(
   module: WebAssembly.Module,
   options: LambdaEdgeOptions,
 ): (event: { Records: [{ cf: { request: object } }] }) => Promise<object>;
+
+/**
+ * The handler for CloudFront's origin-response event, which settings that send to the shop need as well: takes off the
+ * shop's answer what is not for the shopper, or not for caches.
+ */
+export function shopsAnswer(event: { Records: [{ cf: { request: object; response: object } }] }): Promise<object>;

@@ -3,7 +3,7 @@
 import { STATUS_CODES } from 'node:http';
 
 import { Edge } from './edge.js';
-import { Handler, isBarred } from './handler.js';
+import { Handler, isBarred, isRemoved, personal } from './handler.js';
 
 /**
  * The handler. `settings` reads them; `gateway` is the gateway's origin. There are no environment variables at
@@ -56,11 +56,32 @@ function forwarded(request, plan, gateway) {
   request.querystring = query.join('?');
   if (plan.to === 'shop') {
     for (const name of Object.keys(request.headers)) if (isBarred(name)) delete request.headers[name];
+    // Before the origin CloudFront has added the shopper's address to whatever the shopper said; it does not again.
+    if (request.origin) set(request.headers, 'x-forwarded-for', request.clientIp);
   }
-  for (const [name, value] of plan.set) request.headers[name] = [{ key: name, value }];
+  for (const [name, value] of plan.set) set(request.headers, name, value);
   // The origin of the distribution is the one that most requests go to; the event names it before the origin only.
   if (plan.to === 'gateway' && request.origin) sendTo(request.origin, new URL(gateway));
   return request;
+}
+
+/**
+ * The handler of the origin-response event, for settings that send to the shop: takes off the shop's answer what is not
+ * for the shopper, or not for caches. It needs no settings: the request says who was admitted.
+ */
+export async function shopsAnswer(event) {
+  const { request, response } = event.Records[0].cf;
+  const admitted = 'ropeline-sale' in request.headers;
+  for (const name of Object.keys(response.headers)) if (isRemoved(name, admitted)) delete response.headers[name];
+  if (admitted) {
+    const said = response.headers['cache-control']?.map(({ value }) => value).join(', ') ?? null;
+    set(response.headers, 'cache-control', personal(said));
+  }
+  return response;
+}
+
+function set(headers, name, value) {
+  headers[name] = [{ key: name, value }];
 }
 
 function sendTo(origin, { hostname, port, protocol }) {

@@ -15,8 +15,9 @@ export function middleware(module, options = {}) {
         upstreams: { gateway: process.env.GATEWAY, shop: process.env.SHOP },
         settings: fetched(process.env.ROPELINE_SETTINGS),
         cache: null,
-        // Vercel has said already who the client is.
+        // Vercel has said already who the client is, over whatever the client says.
         client: null,
+        own: ['x-forwarded-for', 'x-real-ip'],
         host: request.headers.get('host') ?? host,
         proto: protocol.slice(0, -1),
         waitUntil: (promise) => context.waitUntil(promise),

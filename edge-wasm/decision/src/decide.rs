@@ -62,7 +62,7 @@ pub enum Verdict<'a, A> {
 }
 
 /// A request that goes to the shop. Before it does, every field that [`header::is_barred`] is removed from it, and
-/// [`Admission::headers`] are set.
+/// [`Admission::headers`] are set. Of its answer the shopper gets what [`crate::response`] leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forward<'a, A> {
     /// Path in one spelling, and query as sent. Borrowed when the request has it already.
@@ -137,6 +137,8 @@ impl Wait<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[error("{}", self.text())]
 pub enum Rejection {
+    /// The method is TRACE, which sends back what proxies add and scripts must not see.
+    MethodRefused,
     /// No host, or none that could be one.
     HostInvalid,
     /// The target is not a path of visible ASCII.
@@ -147,7 +149,8 @@ pub enum Rejection {
 
 impl Rejection {
     /// Every rejection.
-    pub const ALL: [Self; 3] = [Self::HostInvalid, Self::TargetInvalid, Self::PathAmbiguous];
+    pub const ALL: [Self; 4] =
+        [Self::MethodRefused, Self::HostInvalid, Self::TargetInvalid, Self::PathAmbiguous];
 
     /// The rejection of this name.
     #[must_use]
@@ -159,6 +162,7 @@ impl Rejection {
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
+            Self::MethodRefused => "the method is not allowed",
             Self::HostInvalid => "the host is not valid",
             Self::TargetInvalid => "the target is not valid",
             Self::PathAmbiguous => "the path can be read in more than one way",
@@ -169,6 +173,7 @@ impl Rejection {
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
+            Self::MethodRefused => "method_refused",
             Self::HostInvalid => "host_invalid",
             Self::TargetInvalid => "target_invalid",
             Self::PathAmbiguous => "path_ambiguous",
@@ -178,7 +183,7 @@ impl Rejection {
     /// The status of the answer.
     #[must_use]
     pub const fn status(self) -> u16 {
-        400
+        if matches!(self, Self::MethodRefused) { 405 } else { 400 }
     }
 }
 
@@ -192,6 +197,9 @@ pub fn decide<'a, K: Authenticate>(
     keys: &K,
     now: u64,
 ) -> Verdict<'a, K::Admission> {
+    if request.method.eq_ignore_ascii_case("trace") {
+        return Verdict::Reject(Rejection::MethodRefused);
+    }
     let Some(host) = host::name(request.host) else { return Verdict::Reject(Rejection::HostInvalid) };
     let (raw_path, query) = path::split_query(request.target);
     if !query.unwrap_or_default().bytes().all(|byte| byte > b' ' && byte != 0x7F) {

@@ -16,29 +16,55 @@ pub const LEASE: &str = "ropeline-lease";
 /// From the shop: what is left to sell.
 pub const STOCK: &str = "ropeline-stock";
 
+/// What a shopper may not say to a shop, in lower case: names of fields. With it goes whatever begins as one of
+/// [`BARRED_BEGINNINGS`]. They say where a request came from, which is not the shopper's to say, or are taken by
+/// frameworks for another host, path or method than the one that was decided upon.
+pub const BARRED: [&str; 19] = [
+    "cf-connecting-ip",
+    "client-ip",
+    "fastly-client-ip",
+    "forwarded",
+    "forwarded-for",
+    "true-client-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-forwarded",
+    "x-host",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-host",
+    "x-original-method",
+    "x-original-uri",
+    "x-original-url",
+    "x-real-ip",
+    "x-rewrite-url",
+];
+
+/// Beginnings of names that a shopper may not say, in lower case.
+pub const BARRED_BEGINNINGS: [&str; 2] = [OURS, "x-forwarded-"];
+
+const OURS: &str = "ropeline-";
+
 /// Whether a field belongs to Ropeline, so that one from outside must not reach the shop.
 ///
 /// `Ropeline_Admission` counts too: CGI-like servers hand both spellings to the application as one variable.
 #[must_use]
 pub fn is_ours(name: &str) -> bool {
-    let (prefix, separator) = (name.as_bytes().get(..8), name.as_bytes().get(8));
-    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(b"ropeline"))
-        && matches!(separator, Some(b'-' | b'_'))
+    begins(name, OURS)
 }
 
-/// Fields that frameworks take for another path or method than the one that was decided upon.
-const MISLEADING: [&[u8]; 4] =
-    [b"x-original-url", b"x-rewrite-url", b"x-http-method-override", b"x-method-override"];
-
-/// Whether a shopper may not say this to a shop: it is ours to say, or would lead the shop to another page than the one
-/// that was decided upon. Underscores count as hyphens here, too.
+/// Whether a shopper may not say this to a shop: see [`BARRED`]. Underscores count as hyphens here, too.
 #[must_use]
 pub fn is_barred(name: &str) -> bool {
-    let spelt = |barred: &[u8]| {
-        let letters = name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() });
-        letters.eq(barred.iter().copied())
-    };
-    is_ours(name) || MISLEADING.into_iter().any(spelt)
+    BARRED_BEGINNINGS.into_iter().any(|beginning| begins(name, beginning))
+        || BARRED.into_iter().any(|barred| name.len() == barred.len() && begins(name, barred))
+}
+
+/// Whether a name begins with this, in capitals or not and with underscores for hyphens.
+fn begins(name: &str, beginning: &str) -> bool {
+    let letters = name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() });
+    name.len() >= beginning.len() && letters.zip(beginning.bytes()).all(|(letter, wanted)| letter == wanted)
 }
 
 /// All values of the named field, in order.
@@ -63,10 +89,17 @@ mod tests {
             "x_rewrite_url",
             "X-HTTP-Method_Override",
             "X-Method-Override",
+            "X_HTTP-METHOD",
+            "X-Forwarded-User",
+            "x_forwarded_for",
+            "Forwarded",
+            "TRUE_CLIENT_IP",
         ] {
             assert!(is_barred(name), "{name}");
         }
-        for name in ["X-Original-URI", "X-Rewrite-URLs", "X-Method"] {
+        for name in
+            ["X-Original", "X-Rewrite-URLs", "X-Method", "Forwarded-By", "X-Forwardeds", "Via", "ropelin"]
+        {
             assert!(!is_barred(name), "{name}");
         }
         for name in ["", "Rope", "Ropeline", "Ropelines-X", "X-Ropeline-Sale", "ropeliné-x"] {

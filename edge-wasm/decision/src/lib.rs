@@ -20,6 +20,7 @@ mod navigation;
 pub mod negotiate;
 pub mod path;
 mod policy;
+pub mod response;
 
 pub use decide::{
     Admission, Authenticate, Forward, JWKS_PATH, Rejection, Request, Verdict, Wait, decide, presented,

@@ -100,6 +100,10 @@ fn problem(problem: &Problem<'_>) -> Answer {
         header("retry-after", &decimal(waiting.retry_after_s));
     }
     writer.end_object();
+    if problem.status == 405 {
+        // RFC 9110 §15.5.6: a 405 names methods.
+        header("allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    }
     if problem.status == 401 {
         // RFC 9110 §11.6.1: a 401 names a scheme.
         header("www-authenticate", "Ropeline realm=\"sale\"");

@@ -17,7 +17,7 @@ mod plan;
 mod settings;
 
 pub use answer::{Answer, must_wait, not_acceptable};
-pub use plan::{Act, Forward, Kind, Plan, Room};
+pub use plan::{Act, Forward, Kind, Plan, Reply, Room};
 pub use settings::{PastExpiry, Settings, SettingsError, Upstream};
 
 // What a guest needs to ask for a plan.

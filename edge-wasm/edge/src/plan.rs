@@ -3,7 +3,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use ropeline_decision::header::{self, Field};
-use ropeline_decision::{Authenticate, Policy, Request, Verdict, Wait, cookie, decide, presented};
+use ropeline_decision::{Authenticate, Policy, Request, Verdict, Wait, cookie, decide, presented, response};
 use ropeline_token::json::Writer;
 use ropeline_token::{AdmissionClaims, Authentic, KeySet, Refusal};
 
@@ -55,7 +55,7 @@ impl Kind {
 /// What is to be done with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act<'a> {
-    /// Send it on, and its answer back as it is.
+    /// Send it on, and what [`Forward::reply`] leaves of its answer back.
     Forward(Forward<'a>),
     /// Answer with the room.
     Room(Room),
@@ -81,6 +81,41 @@ impl Forward<'_> {
     #[must_use]
     pub fn removes(&self, name: &str) -> bool {
         self.to == Upstream::Shop && header::is_barred(name)
+    }
+
+    /// What becomes of the answer.
+    #[must_use]
+    pub const fn reply(&self) -> Reply {
+        match self.to {
+            Upstream::Gateway => Reply::Gateways,
+            Upstream::Shop if self.set.is_empty() => Reply::Shops,
+            Upstream::Shop => Reply::Personal,
+        }
+    }
+}
+
+/// An upstream's answer, and what the shopper gets of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The gateway's: the shopper gets it as it is.
+    Gateways,
+    /// The shop's, without what it tells the queue.
+    Shops,
+    /// The shop's to somebody who was admitted: no shared cache may keep it either.
+    Personal,
+}
+
+impl Reply {
+    /// Whether a field of the answer must not reach the shopper.
+    #[must_use]
+    pub fn removes(self, name: &str) -> bool {
+        self != Self::Gateways && response::is_removed(name, self == Self::Personal)
+    }
+
+    /// The field to set in place of all lines of that name, where the answer has these lines of `Cache-Control`.
+    pub fn sets<'a>(self, lines: impl Iterator<Item = &'a [u8]>) -> Option<(&'static str, &'static str)> {
+        (self == Self::Personal && !response::is_personal(lines))
+            .then_some(("cache-control", response::PERSONAL))
     }
 }
 

@@ -77,6 +77,7 @@ fn decide(settings: &Settings, request: &Request) -> Next {
                     .filter(|name| forward.removes(name.as_str()))
                     .cloned()
                     .collect(),
+                reply: forward.reply(),
                 target: forward.target.into_owned(),
                 set: forward.set,
                 room: forward.room,

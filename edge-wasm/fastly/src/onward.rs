@@ -1,9 +1,9 @@
 //! Requests that are sent on.
 
 use fastly::http::request::SendErrorCause;
-use fastly::http::{HeaderName, Method, StatusCode};
+use fastly::http::{HeaderName, HeaderValue, Method, StatusCode};
 use fastly::{Request, Response};
-use ropeline_edge::Room;
+use ropeline_edge::{Reply, Room};
 
 /// Fields that belong to one connection and not to the message (RFC 9110 §7.6.1). The host sets its own.
 const OF_THE_CONNECTION: [&str; 8] = [
@@ -29,6 +29,8 @@ pub(crate) struct Onward {
     pub(crate) room: bool,
     /// Whether the answer is the same for everyone.
     pub(crate) shared: bool,
+    /// What becomes of the answer.
+    pub(crate) reply: Reply,
 }
 
 impl Onward {
@@ -56,6 +58,8 @@ impl Onward {
             Some(host) => request.set_header("x-forwarded-host", host),
             None => drop(request.remove_header("x-forwarded-host")),
         }
+        let scheme = request.get_url().scheme().to_owned();
+        request.set_header("x-forwarded-proto", scheme);
         match request.get_client_ip_addr() {
             Some(address) => request.set_header("x-forwarded-for", address.to_string()),
             None => drop(request.remove_header("x-forwarded-for")),
@@ -68,6 +72,7 @@ impl Onward {
                 for name in OF_THE_CONNECTION {
                     response.remove_header(name);
                 }
+                mend(&mut response, self.reply);
                 response
             }
             Err(_) if self.room => crate::here(Room::unreachable()),
@@ -76,6 +81,19 @@ impl Onward {
                 unreachable(error.root_cause())
             }
         }
+    }
+}
+
+fn mend(response: &mut Response, reply: Reply) {
+    let removed: Vec<_> =
+        response.get_header_names().filter(|name| reply.removes(name.as_str())).cloned().collect();
+    for name in removed {
+        response.remove_header(name);
+    }
+    if let Some((name, value)) =
+        reply.sets(response.get_header_all("cache-control").map(HeaderValue::as_bytes))
+    {
+        response.set_header(name, value);
     }
 }
 

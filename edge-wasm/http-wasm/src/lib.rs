@@ -19,7 +19,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use rlsf::SmallGlobalTlsf;
-use ropeline_edge::{Act, Answer, Field, Forward, Request, Room, Settings};
+use ropeline_edge::{Act, Answer, Field, Forward, Reply, Request, Room, Settings};
 use ropeline_token::json;
 use spin::Once;
 
@@ -37,6 +37,10 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 /// The field that says to whom a request goes, for the host's routes. They remove it.
 const UPSTREAM: &str = "ropeline-upstream";
 
+/// What the host says itself of where a request came from, in place of what a shopper says.
+const HOSTS_OWN: [&str; 5] =
+    ["x-forwarded-host", "x-forwarded-port", "x-forwarded-proto", "x-forwarded-server", "x-real-ip"];
+
 /// A field that is in every answer which the gateway makes, and in none of the host's own.
 const GATEWAYS_OWN: &str = "x-content-type-options";
 
@@ -52,11 +56,14 @@ enum Next {
 }
 
 /// What is to be done with an answer from the upstream. The host hands it on, from request to answer, as a number.
+#[derive(PartialEq)]
 enum Then {
     /// Nothing.
     Pass,
     /// It is the gateway's. If it cannot be reached, a page says so.
     Gateway,
+    /// It is the shop's, to somebody who was admitted.
+    Personal,
     /// It is the room, in place of a page, under this status.
     Room(u16),
 }
@@ -108,6 +115,9 @@ extern "C" fn handle_response(then: u32, failed: u32) {
         Then::Pass => return,
         then => then,
     };
+    if then == Then::Personal {
+        return mend_personal();
+    }
     let status = host::status();
     let answered = failed == 0
         && (!matches!(status, 502..=504)
@@ -127,6 +137,7 @@ impl Then {
         match self {
             Self::Pass => 0,
             Self::Gateway => 1,
+            Self::Personal => 2,
             Self::Room(status) => u32::from(*status),
         }
     }
@@ -135,6 +146,7 @@ impl Then {
         match number {
             0 => Self::Pass,
             1 => Self::Gateway,
+            2 => Self::Personal,
             status => u16::try_from(status).map_or(Self::Gateway, Self::Room),
         }
     }
@@ -142,7 +154,7 @@ impl Then {
 
 fn forward(request: &Request<'_>, forward: &Forward<'_>) -> Next {
     for (name, _) in request.headers {
-        if forward.removes(name) {
+        if forward.removes(name) && !HOSTS_OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) {
             host::remove(Message::Request, name);
         }
     }
@@ -152,11 +164,14 @@ fn forward(request: &Request<'_>, forward: &Forward<'_>) -> Next {
     host::set(Message::Request, UPSTREAM, forward.to.as_str());
     // In any case: the host may have kept another spelling than the one it showed.
     host::set_target(&forward.target);
-    if !forward.room {
-        return Next::Upstream(Then::Pass);
-    }
+    let then = match forward.reply() {
+        Reply::Personal => Then::Personal,
+        _ if forward.room => Then::Gateway,
+        // The host's own configuration takes off what the shop tells the queue: here that would hold the answer back.
+        Reply::Shops | Reply::Gateways => return Next::Upstream(Then::Pass),
+    };
     host::buffer_response();
-    Next::Upstream(Then::Gateway)
+    Next::Upstream(then)
 }
 
 /// Turns the request into one for the room, which is the same for everyone.
@@ -185,6 +200,16 @@ fn mend(status: u16) {
         host::set(Message::Response, "retry-after", &seconds.to_string());
     }
     host::set_status(status);
+}
+
+/// Makes the shop's answer one that no shared cache keeps.
+fn mend_personal() {
+    strip(|name| !Reply::Personal.removes(name));
+    let fields = host::fields(Message::Response);
+    let said = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
+    if let Some((name, value)) = Reply::Personal.sets(said.map(|(_, value)| value.as_slice())) {
+        host::set(Message::Response, name, value);
+    }
 }
 
 /// Takes all other fields out of the answer.

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use proxy_wasm::hostcalls;
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
-use ropeline_edge::{Act, Answer, Field, Forward, Request, Room, Settings};
+use ropeline_edge::{Act, Answer, Field, Forward, Reply, Request, Room, Settings};
 
 use crate::rooms::{Page, Question};
 use crate::{Gateway, SOON, now};
@@ -19,6 +19,9 @@ const FROM_UPSTREAM: &[u8] = b"via_upstream";
 
 /// The field in which Envoy notes how it was asked, and without which it finds no route.
 const SCHEME: &str = "x-forwarded-proto";
+
+/// The field to which Envoy adds, at its end, who connected to it.
+const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// A field that is in every answer which the gateway makes.
 const GATEWAYS_OWN: &str = "x-content-type-options";
@@ -36,6 +39,8 @@ enum Then {
     Pass,
     /// It is the room, in place of a page.
     Room(Room),
+    /// It is the shop's, of which the shopper gets what this leaves.
+    Shop(Reply),
     /// It is the gateway's. If it cannot be reached, a page says so.
     Gateway,
 }
@@ -46,9 +51,15 @@ impl Visit {
     }
 
     fn forward(&mut self, request: &Request<'_>, forward: &Forward<'_>) -> Action {
-        for (name, _) in request.headers {
-            if forward.removes(name) {
-                self.set_http_request_header(name, None);
+        for (name, value) in request.headers {
+            match *name {
+                _ if !forward.removes(name) => {}
+                SCHEME => {}
+                FORWARDED_FOR => {
+                    let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
+                    self.set_http_request_header_bytes(name, Some(last.trim_ascii()));
+                }
+                _ => self.set_http_request_header(name, None),
             }
         }
         if forward.target != request.target {
@@ -58,9 +69,11 @@ impl Visit {
             self.set_http_request_header(name, Some(value));
         }
         self.set_http_request_header(UPSTREAM, Some(forward.to.as_str()));
-        if forward.room {
-            self.then = Then::Gateway;
-        }
+        self.then = match forward.reply() {
+            Reply::Gateways if forward.room => Then::Gateway,
+            Reply::Gateways => Then::Pass,
+            reply => Then::Shop(reply),
+        };
         Action::Continue
     }
 
@@ -136,6 +149,10 @@ impl HttpContext for Visit {
         let status = self.get_http_response_header_bytes(":status").unwrap_or_default();
         match std::mem::replace(&mut self.then, Then::Pass) {
             Then::Pass => Action::Continue,
+            Then::Shop(reply) => {
+                self.mend(reply);
+                Action::Continue
+            }
             Then::Room(room) if status == b"200" => {
                 for (name, _) in self.get_http_response_headers_bytes() {
                     let framing = matches!(name.as_str(), "content-length" | "transfer-encoding" | "date");
@@ -159,6 +176,19 @@ impl HttpContext for Visit {
 }
 
 impl Visit {
+    /// Takes off the shop's answer what is not for the shopper, or not for caches.
+    fn mend(&self, reply: Reply) {
+        let fields = self.get_http_response_headers_bytes();
+        for (name, _) in fields.iter().filter(|(name, _)| reply.removes(name)) {
+            self.set_http_response_header(name, None);
+        }
+        let said =
+            fields.iter().filter(|(name, _)| name == "cache-control").map(|(_, value)| value.as_slice());
+        if let Some((name, value)) = reply.sets(said) {
+            self.set_http_response_header(name, Some(value));
+        }
+    }
+
     /// Whether the gateway answered, and not the host in its place.
     fn gateway_answered(&self, status: &[u8]) -> bool {
         if !matches!(status, b"502" | b"503" | b"504") {

@@ -2,7 +2,7 @@
 
 use alloc::string::ToString;
 
-use ropeline_edge::{Answer, Room};
+use ropeline_edge::{Answer, Reply, Room};
 use wasip2::http::types::{ErrorCode, Fields, Method, OutgoingBody, OutgoingResponse, ResponseOutparam};
 
 use crate::exchange::{Answered, Flow};
@@ -40,10 +40,19 @@ impl Client {
     }
 
     /// Hands on the answer of an upstream.
-    pub(crate) fn relay(self, answered: Answered) {
+    pub(crate) fn relay(self, reply: Reply, answered: Answered) {
         let fields = Fields::new();
-        for (name, value) in answered.response.headers().entries() {
-            head::append(&fields, &name, &value);
+        let entries = answered.response.headers().entries();
+        let is_set = |name: &str| name.eq_ignore_ascii_case("cache-control");
+        let said = entries.iter().filter(|(name, _)| is_set(name)).map(|(_, value)| value.as_slice());
+        let set = reply.sets(said);
+        for (name, value) in &entries {
+            if !reply.removes(name) && !(set.is_some() && is_set(name)) {
+                head::append(&fields, name, value);
+            }
+        }
+        if let Some((name, value)) = set {
+            head::append(&fields, name, value.as_bytes());
         }
         self.stream(answered.response.status(), fields, answered);
     }

@@ -57,7 +57,7 @@ impl Guest for Edge {
                 let head = head::onward(&forward, &host, &fields, environment.client_address.as_deref());
                 let body = request.consume().ok();
                 match exchange::send(upstream, &method, &forward.target, head, body, answers) {
-                    Ok(answered) => client.relay(answered),
+                    Ok(answered) => client.relay(forward.reply(), answered),
                     Err(_) if forward.room => client.answer(&Room::unreachable()),
                     Err(error) => client.fail(&error),
                 }

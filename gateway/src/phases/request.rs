@@ -143,19 +143,6 @@ pub(crate) fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Cont
         context.verdict = "reject";
         return Next::Answer(malformed(Malformed::HeadTooLong, head_limit).answer());
     }
-    if head.method == Method::TRACE {
-        // It would have the shop echo cookies and tokens, those that scripts may not read among them.
-        context.verdict = "reject";
-        return Next::Answer(
-            Problem::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "method_refused",
-                "The method is not allowed",
-                "TRACE is not passed on.",
-            )
-            .answer(),
-        );
-    }
     let (Some(host), Ok(target)) = (host(head), std::str::from_utf8(head.raw_path())) else {
         return reject(context, Rejection::HostInvalid);
     };

@@ -1,9 +1,9 @@
 //! The shop's answer: what it tells the queue is heard and taken off, and what is personal is kept from caches.
 
-use http::{HeaderMap, header};
+use http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use pingora::http::ResponseHeader;
 
-use ropeline_decision::header as ours;
+use ropeline_decision::response;
 
 use crate::feedback::{self, Heard};
 use crate::gateway::Gateway;
@@ -33,45 +33,25 @@ pub(super) fn filter(
 pub(super) fn hear(response: &mut ResponseHeader) -> pingora::Result<Heard> {
     let heard =
         Heard { lease: feedback::lease(&response.headers), stock: feedback::stock(&response.headers) };
-    let internal: Vec<_> =
-        response.headers.keys().filter(|name| ours::is_ours(name.as_str())).cloned().collect();
-    for name in &internal {
-        response.remove_header(name);
-    }
+    remove(response, false);
     Ok(heard)
 }
 
-/// An answer behind an admission is for its visitor alone, whatever the shop says of shared caches: the same address
-/// answers everybody else with the room.
+/// An answer behind an admission is for its visitor alone.
 pub(super) fn keep_from_shared_caches(response: &mut ResponseHeader) -> pingora::Result<()> {
-    if !is_private(&response.headers) {
-        response.insert_header(header::CACHE_CONTROL, "private, no-cache")?;
+    if !response::is_personal(response.headers.get_all(CACHE_CONTROL).iter().map(HeaderValue::as_bytes)) {
+        response.insert_header(CACHE_CONTROL, response::PERSONAL)?;
     }
-    let for_caches: Vec<_> =
-        response.headers.keys().filter(|name| speaks_to_caches(name.as_str())).cloned().collect();
-    for name in &for_caches {
-        response.remove_header(name);
-    }
+    remove(response, true);
     Ok(())
 }
 
-/// Headers that some shared cache obeys before `Cache-Control` (RFC 9213 and its forerunners).
-fn speaks_to_caches(name: &str) -> bool {
-    name.ends_with("cdn-cache-control")
-        || matches!(name, "expires" | "surrogate-control" | "x-accel-expires" | "edge-control")
-}
-
-fn is_private(headers: &HeaderMap) -> bool {
-    let directives = || {
-        headers
-            .get_all(header::CACHE_CONTROL)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .map(|directive| directive.trim().to_ascii_lowercase())
-    };
-    directives().any(|directive| directive == "private" || directive == "no-store")
-        && !directives().any(|directive| directive == "public" || directive.starts_with("s-maxage"))
+fn remove(response: &mut ResponseHeader, admitted: bool) {
+    let removed = |name: &&HeaderName| response::is_removed(name.as_str(), admitted);
+    let removed: Vec<_> = response.headers.keys().filter(removed).cloned().collect();
+    for name in &removed {
+        response.remove_header(name);
+    }
 }
 
 #[cfg(test)]

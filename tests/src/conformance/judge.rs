@@ -4,7 +4,7 @@ use ropeline_edge::Room;
 use serde_json::Value;
 
 use super::run::{BODY, HostTraits, has_body};
-use super::upstream::{FROM, ROOM, ROOM_DROPPED, ROOM_KEPT, SERIAL, path, target};
+use super::upstream::{FROM, ROOM, ROOM_DROPPED, ROOM_KEPT, SERIAL, TO_CACHES, TO_QUEUE, path, target};
 use super::vectors::{Act, Case, Vectors};
 use crate::raw::{Outcome, Response};
 use crate::shop::Received;
@@ -91,6 +91,9 @@ pub(super) fn judge_without_gateway(
     }
 }
 
+/// Fields that hosts write themselves, in place of what a shopper said.
+const HOSTS_OWN: [&str; 4] = ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
+
 /// Fields that tell of a visitor: no room is asked for with them.
 pub(super) fn is_personal(name: &str) -> bool {
     matches!(name, "cookie" | "authorization") || is_ours(name)
@@ -134,7 +137,15 @@ fn forwarded(
     differences.expect("status", response.status.to_string().as_str(), asked.unwrap_or("200"));
     differences.expect("answered by", response.header(FROM), Some(to));
     differences.expect("content-type", response.header("content-type"), Some("application/json"));
-    differences.expect("cache-control", response.header("cache-control"), Some("public, max-age=3600"));
+    // What is behind an admission is its visitor's alone. Of the gateway's answer the gateway has seen to that.
+    let personal = to == "shop" && !set.is_empty();
+    for (name, value) in TO_CACHES {
+        let instead = (name == "cache-control").then_some("private, no-cache");
+        differences.expect(name, response.header(name), if personal { instead } else { Some(value) });
+    }
+    for (name, _) in TO_QUEUE {
+        differences.expect(name, response.header(name), None);
+    }
     let cookies: Vec<_> = response.headers.iter().filter(|(name, _)| name == "set-cookie").collect();
     differences.expect(
         "cookies",
@@ -173,7 +184,10 @@ fn received(
     let is_set = |name: &str| set.iter().any(|(set, _)| set == name);
     for name in &case.expect.gone {
         let name = name.to_ascii_lowercase();
-        if !is_set(&name) {
+        if HOSTS_OWN.contains(&name.as_str()) {
+            let said = request.header(&name).concat();
+            differences.expect(&name, said.contains("forged"), false);
+        } else if !is_set(&name) {
             differences.expect(&name, request.header(&name), Vec::new());
         }
     }
@@ -182,9 +196,8 @@ fn received(
     names.sort();
     names.dedup();
     let gone: Vec<_> = case.expect.gone.iter().map(|name| name.to_ascii_lowercase()).collect();
-    for name in
-        names.iter().filter(|name| !is_set(name) && !gone.contains(name) && *name != "accept-encoding")
-    {
+    let hosts = |name: &str| HOSTS_OWN.contains(&name) || name == "accept-encoding";
+    for name in names.iter().filter(|name| !is_set(name) && !gone.contains(name) && !hosts(name)) {
         let sent = case.fields().into_iter().filter(|(field, _)| field.eq_ignore_ascii_case(name));
         let sent: Vec<_> = sent.map(|(_, value)| String::from_utf8_lossy(&value).trim().to_owned()).collect();
         let glue = if name == "cookie" { "; " } else { ", " };

@@ -37,6 +37,17 @@ pub(super) const ROOM_KEPT: [(&str, &str); 7] = [
 /// Fields of the room that belong to its own address alone.
 pub(super) const ROOM_DROPPED: [(&str, &str); 2] = [("etag", "\"room\""), ("x-room-only", "yes")];
 
+/// What every answer says to caches, rooms aside.
+pub(super) const TO_CACHES: [(&str, &str); 4] = [
+    ("cache-control", "public, max-age=3600"),
+    ("cdn-cache-control", "max-age=3600"),
+    ("surrogate-control", "max-age=3600"),
+    ("expires", "Fri, 01 Jan 2100 00:00:00 GMT"),
+];
+
+/// What every answer of the shop's says to the queue.
+pub(super) const TO_QUEUE: [(&str, &str); 2] = [("ropeline-stock", "3; held=2"), ("ropeline-lease", "hold")];
+
 /// One of the two. It ends with this value.
 ///
 /// Rooms are what the gateway serves: public for a second. Whatever else is asked for is answered with a document of
@@ -157,7 +168,8 @@ fn answer(shared: &Shared, request: Received) -> String {
         ROOM.to_owned()
     } else {
         fields.push(("content-type", "application/json".to_owned()));
-        fields.push(("cache-control", "public, max-age=3600".to_owned()));
+        let to_queue: &[_] = if shared.name == "shop" { &TO_QUEUE } else { &[] };
+        fields.extend(TO_CACHES.iter().chain(to_queue).map(|(name, value)| (*name, (*value).to_owned())));
         fields.push(("set-cookie", "first=1; Path=/".to_owned()));
         fields.push(("set-cookie", "second=2; Path=/".to_owned()));
         if status.starts_with('3') {

@@ -156,20 +156,22 @@ impl Draft {
     /// It is malformed.
     pub(super) fn rejected(self, code: &str) -> Case {
         let detail = match code {
+            "method_refused" => "the method is not allowed.",
             "host_invalid" => "the host is not valid.",
             "target_invalid" => "the target is not valid.",
             "path_ambiguous" => "the path can be read in more than one way.",
             other => panic!("no rejection {other}"),
         };
+        let status = if code == "method_refused" { 405 } else { 400 };
         let body = format!(
-            r#"{{"type":"urn:ropeline:problem:{code}","title":"The request is not acceptable","status":400,"detail":"{detail}","code":"{code}"}}"#
+            r#"{{"type":"urn:ropeline:problem:{code}","title":"The request is not acceptable","status":{status},"detail":"{detail}","code":"{code}"}}"#
         );
-        let headers = headers(&[
-            ("content-type", "application/problem+json"),
-            ("cache-control", "private, no-store"),
-            ("x-content-type-options", "nosniff"),
-        ]);
-        self.case(Act::Answer { status: 400, headers, body }, "reject", None, Some(code))
+        let mut all = vec![("content-type", "application/problem+json")];
+        if status == 405 {
+            all.push(("allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
+        }
+        all.extend([("cache-control", "private, no-store"), ("x-content-type-options", "nosniff")]);
+        self.case(Act::Answer { status, headers: headers(&all), body }, "reject", None, Some(code))
     }
 
     /// It is a call to the gateway.
@@ -185,14 +187,8 @@ impl Draft {
 
     fn case(self, act: Act, kind: &str, sale: Option<&Sale>, code: Option<&str>) -> Case {
         let to_shop = matches!(&act, Act::Forward { to, .. } if to == "shop");
-        let barred = |name: &str| {
-            let name = name.to_ascii_lowercase().replace('_', "-");
-            let misleading =
-                ["x-original-url", "x-rewrite-url", "x-http-method-override", "x-method-override"];
-            name.starts_with("ropeline-") || misleading.contains(&name.as_str())
-        };
         let mut gone: Vec<_> = self.headers.iter().map(|(name, _)| name.clone()).collect();
-        gone.retain(|name| to_shop && barred(name));
+        gone.retain(|name| to_shop && is_forged(name));
         gone.dedup();
         let expect = Expect {
             act,
@@ -213,6 +209,33 @@ impl Draft {
             jose: self.jose,
         }
     }
+}
+
+/// Whether it is ours, or the edge's, to say this to a shop.
+fn is_forged(name: &str) -> bool {
+    const WHOSE: [&str; 19] = [
+        "client-ip",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "x-real-ip",
+        "true-client-ip",
+        "cf-connecting-ip",
+        "fastly-client-ip",
+        "forwarded",
+        "forwarded-for",
+        "x-forwarded",
+        "x-host",
+        "x-original-host",
+        "x-original-method",
+        "x-original-uri",
+        "x-original-url",
+        "x-rewrite-url",
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
+    ];
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    name.starts_with("ropeline-") || name.starts_with("x-forwarded-") || WHOSE.contains(&name.as_str())
 }
 
 fn problem_of_waiting(sale: &Sale, code: &str, room: &str) -> Act {

@@ -113,6 +113,20 @@ fn methods(generator: &mut Generator) {
             .method(method);
         generator.add(draft.rejected("path_ambiguous"));
     }
+    // Nobody has a shop, or a gateway, send back what was added on the way.
+    for settings in [&SHOP, &GATEWAY] {
+        for (target, method) in [
+            ("/sale/7", "TRACE"),
+            ("/sale/7", "Trace"),
+            ("/free", "TRACE"),
+            ("/api/v1/queue/status", "TRACE"),
+            ("/sale%2f", "TRACE"),
+        ] {
+            let draft =
+                generator.get(settings, format!("method: {method} {target}, to the {}", settings.to), target);
+            generator.add(draft.method(method).token(token.clone()).rejected("method_refused"));
+        }
+    }
 }
 
 /// Where a token stands.
@@ -265,6 +279,22 @@ fn forged(generator: &mut Generator) {
             "x_rewrite_url",
             "X-HTTP-Method-Override",
             "X-Method_Override",
+            "X-HTTP-Method",
+            "X-Original-URI",
+            "X-Original-Host",
+            "X-Host",
+            "Forwarded",
+            "X-Forwarded-User",
+            "X_Forwarded_Email",
+            "X-Forwarded-For",
+            "X-Forwarded-Host",
+            "X-Forwarded-Proto",
+            "X-Real-IP",
+            "Client-IP",
+            "True-Client-IP",
+            "CF-Connecting-IP",
+            "Fastly-Client-IP",
+            "X-Cluster-Client-IP",
         ] {
             let get = |what: &str, target| {
                 generator
@@ -284,7 +314,7 @@ fn forged(generator: &mut Generator) {
                 generator.add(case);
             }
         }
-        for name in ["X-Ropeline-Sale", "Ropelines-Sale", "Ropeline", "Forwarded", "X-Forwarded-User"] {
+        for name in ["X-Ropeline-Sale", "Ropelines-Sale", "Ropeline", "Forwarded-By", "X-Method"] {
             let draft =
                 generator.get(settings, format!("forged: {name} is not ours, {}", settings.name), "/sale/7");
             let draft = draft.field(name, "theirs").token(token.clone()).jose(&DROP, true);

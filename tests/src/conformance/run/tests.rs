@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use ropeline_edge::{Act, Answer, Forward, Request, Room, Settings, Upstream as To};
+use ropeline_edge::{Act, Answer, Forward, Reply, Request, Room, Settings, Upstream as To};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -32,6 +32,8 @@ enum Fault {
     HidesTheGateway,
     /// It follows redirects, after a fashion.
     ChangesStatus,
+    /// It hands the shop's answer on as it is.
+    RelaysAll,
 }
 
 /// An edge over HTTP/1.1, one request for each connection.
@@ -187,10 +189,19 @@ async fn forwarded(request: &Read, forward: Forward<'_>, serving: &Serving) -> R
     let to_shop = forward.to == To::Shop && !has(Fault::AsksTheGateway);
     let address = if to_shop { serving.shop } else { serving.gateway };
     match send(address, request, &forward.target, &fields).await {
-        Some(response) => response,
+        Some(response) if has(Fault::RelaysAll) => response,
+        Some(response) => mended(forward.reply(), response),
         None if forward.room && !has(Fault::HidesTheGateway) => answer(Room::unreachable()),
         None => away(),
     }
+}
+
+fn mended(reply: Reply, mut response: Response) -> Response {
+    let said = response.headers.iter().filter(|(name, _)| name == "cache-control");
+    let set = reply.sets(said.map(|(_, value)| value.as_bytes()));
+    response.headers.retain(|(name, _)| !reply.removes(name) && set.is_none_or(|(set, _)| name != set));
+    response.headers.extend(set.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    response
 }
 
 fn in_place(room: &Room, found: Response, kept: bool) -> Response {
@@ -264,6 +275,8 @@ async fn whatever_an_edge_does_wrong_is_found() {
         (Fault::AsksTheGateway, "requests to the other upstream"),
         (Fault::HidesTheGateway, "status: 502, and not 503"),
         (Fault::ChangesStatus, "\"302\""),
+        (Fault::RelaysAll, "public, max-age=3600"),
+        (Fault::RelaysAll, "ropeline-stock"),
     ] {
         let report = report(fault).await;
         let found = report

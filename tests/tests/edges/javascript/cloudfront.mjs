@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import http from 'node:http';
 
-import { handler } from './index.mjs';
+import { answer as answerHandler, handler } from './index.mjs';
 
 const [address, gateway, shop] = process.argv.slice(2).map((text) => new URL(`http://${text}`));
 const settings = JSON.parse(readFileSync('settings.json', 'utf8'));
@@ -16,8 +16,12 @@ function eventOf(request) {
   const headers = {};
   for (let at = 0; at < request.rawHeaders.length; at += 2) {
     const key = request.rawHeaders[at];
+    // These functions never see what a shopper says in these.
+    if (/^(x-real-ip|x-forwarded-proto)$/i.test(key)) continue;
     (headers[key.toLowerCase()] ??= []).push({ key, value: text(request.rawHeaders[at + 1]) });
   }
+  const passed = headers['x-forwarded-for']?.map(({ value }) => `${value}, `).join('') ?? '';
+  headers['x-forwarded-for'] = [{ key: 'X-Forwarded-For', value: passed + request.socket.remoteAddress }];
   const [uri, ...query] = request.url.split('?');
   const custom = {
     domainName: distribution.hostname,
@@ -45,13 +49,25 @@ function sendOn(request, asked, answer) {
   const headers = Object.values(asked.headers).flat().flatMap(({ key, value }) => [key, bytes(value)]);
   const path = asked.querystring ? `${asked.uri}?${asked.querystring}` : asked.uri;
   const upstream = http.request({ host: domainName, port, method: asked.method, path, headers, agent: false });
-  upstream.on('response', (response) => {
-    answer.writeHead(response.statusCode, response.rawHeaders);
+  upstream.on('response', async (response) => {
+    // The second function is there for settings that send to the shop.
+    answer.writeHead(response.statusCode, distribution === shop ? await mended(asked, response) : response.rawHeaders);
     response.pipe(answer);
   });
   upstream.setTimeout(asked.origin.custom.readTimeout * 1000, () => answer.writeHead(504).end(() => upstream.destroy()));
   upstream.on('error', () => answer.headersSent || answer.writeHead(502).end());
   request.pipe(upstream);
+}
+
+async function mended(request, { statusCode, rawHeaders }) {
+  const headers = {};
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const key = rawHeaders[at];
+    (headers[key.toLowerCase()] ??= []).push({ key, value: text(rawHeaders[at + 1]) });
+  }
+  const response = { status: String(statusCode), statusDescription: '', headers };
+  const result = await answerHandler({ Records: [{ cf: { config: { eventType: 'origin-response' }, request, response } }] });
+  return Object.values(result.headers).flat().flatMap(({ key, value }) => [key, bytes(value)]);
 }
 
 function answerWith(response, answer) {

@@ -42,6 +42,9 @@ function compiled(file) {
     // What holds when the runtime cannot make a request of it.
     answer.statusCode = 400;
     if (!request.headers.host || !request.url.startsWith('/')) return answer.end();
+    // Vercel believes nobody about who asks.
+    const { remoteAddress } = request.socket;
+    Object.assign(request.headers, { 'x-forwarded-for': remoteAddress, 'x-real-ip': remoteAddress });
     // Whole, for the library would take what follows two slashes for a host.
     request.url = `http://${request.headers.host}${request.url}`;
     return handler(request, answer).catch(() => {});
