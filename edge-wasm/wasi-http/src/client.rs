@@ -47,7 +47,8 @@ impl Client {
         let said = entries.iter().filter(|(name, _)| is_set(name)).map(|(_, value)| value.as_slice());
         let set = reply.sets(said);
         for (name, value) in &entries {
-            if !reply.removes(name) && !(set.is_some() && is_set(name)) {
+            let replaced = set.is_some() && is_set(name);
+            if !replaced && !reply.removes(name) {
                 head::append(&fields, name, value);
             }
         }
