@@ -52,20 +52,67 @@ sub vcl_recv {
         unset req.http.Ropeline_Visitor;
         unset req.http.Ropeline-Ticket;
         unset req.http.Ropeline_Ticket;
-        unset req.http.X-Forwarded-Proto;
-        unset req.http.X_Forwarded_Proto;
-        unset req.http.X-Forwarded-Port;
-        unset req.http.X_Forwarded_Port;
-        unset req.http.X-Forwarded-Prefix;
-        unset req.http.X_Forwarded_Prefix;
-        unset req.http.X-Original-URL;
-        unset req.http.X_Original_URL;
-        unset req.http.X-Rewrite-URL;
-        unset req.http.X_Rewrite_URL;
+        unset req.http.X_Forwarded_For;
+        unset req.http.CF-Connecting-IP;
+        unset req.http.CF_Connecting_IP;
+        unset req.http.Client-IP;
+        unset req.http.Client_IP;
+        unset req.http.Fastly-Client-IP;
+        unset req.http.Fastly_Client_IP;
+        unset req.http.Forwarded-For;
+        unset req.http.Forwarded_For;
+        unset req.http.True-Client-IP;
+        unset req.http.True_Client_IP;
+        unset req.http.X-Client-IP;
+        unset req.http.X_Client_IP;
+        unset req.http.X-Cluster-Client-IP;
+        unset req.http.X_Cluster_Client_IP;
+        unset req.http.X-Forwarded;
+        unset req.http.X_Forwarded;
+        unset req.http.X-Host;
+        unset req.http.X_Host;
+        unset req.http.X-HTTP-Method;
+        unset req.http.X_HTTP_Method;
         unset req.http.X-HTTP-Method-Override;
         unset req.http.X_HTTP_Method_Override;
         unset req.http.X-Method-Override;
         unset req.http.X_Method_Override;
+        unset req.http.X-Original-Host;
+        unset req.http.X_Original_Host;
+        unset req.http.X-Original-Method;
+        unset req.http.X_Original_Method;
+        unset req.http.X-Original-URI;
+        unset req.http.X_Original_URI;
+        unset req.http.X-Original-URL;
+        unset req.http.X_Original_URL;
+        unset req.http.X-Real-IP;
+        unset req.http.X_Real_IP;
+        unset req.http.X-Rewrite-URL;
+        unset req.http.X_Rewrite_URL;
+        unset req.http.X-Forwarded-Host;
+        unset req.http.X_Forwarded_Host;
+        unset req.http.X-Forwarded-Method;
+        unset req.http.X_Forwarded_Method;
+        unset req.http.X-Forwarded-Port;
+        unset req.http.X_Forwarded_Port;
+        unset req.http.X-Forwarded-Prefix;
+        unset req.http.X_Forwarded_Prefix;
+        unset req.http.X-Forwarded-Proto;
+        unset req.http.X_Forwarded_Proto;
+        unset req.http.X-Forwarded-Server;
+        unset req.http.X_Forwarded_Server;
+        unset req.http.X-Forwarded-URI;
+        unset req.http.X_Forwarded_URI;
+        unset req.http.X-Forwarded-User;
+        unset req.http.X_Forwarded_User;
+        unset req.http.X-Forwarded-Email;
+        unset req.http.X_Forwarded_Email;
+        unset req.http.X-Forwarded-Groups;
+        unset req.http.X_Forwarded_Groups;
+        unset req.http.X-Forwarded-Preferred-Username;
+        unset req.http.X_Forwarded_Preferred_Username;
+        unset req.http.X-Forwarded-Access-Token;
+        unset req.http.X_Forwarded_Access_Token;
         return (hash);
     }
 
@@ -84,6 +131,9 @@ sub vcl_backend_response {
     # Stale is wrong here: a room that says "sold out" must reach everybody at once.
     set beresp.grace = 0s;
     set beresp.keep = 0s;
+    # What the shop tells the queue is not for shoppers.
+    unset beresp.http.Ropeline-Stock;
+    unset beresp.http.Ropeline-Lease;
     # Without a word of its own nothing is kept, and nothing that sets a cookie. What says private or no-store is
     # passed by Varnish's own rules, which follow.
     if (bereq.uncacheable || !beresp.http.Cache-Control || beresp.http.Set-Cookie) {

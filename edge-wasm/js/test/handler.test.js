@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { test } from 'node:test';
 
 import { Edge } from '../edge.js';
-import { Handler, reach, targetOf } from '../handler.js';
+import { Handler, personal, reach, targetOf } from '../handler.js';
 import { fetched } from '../settings.js';
 import { module, NOW, settings, signer } from './support.js';
 
@@ -303,6 +303,44 @@ test('to the shop goes what only we can say, and nothing that a shopper says in 
   assert.equal(init.headers.get('ropeline-visitor'), 'visitor');
   assert.equal(init.headers.get('ropeline_visitor'), null);
   assert.equal(init.headers.get('x-else'), 'kept');
+});
+
+test("of the shop's answer a shopper gets nothing that is for the queue, nor a shared cache what is the shopper's", async () => {
+  const key = signer();
+  const said = { 'cache-control': 'public, max-age=60', expires: 'Fri, 01 Jan 2100 00:00:00 GMT', 'ropeline-stock': '3', etag: '"x"' };
+  for (const [send_to, headers, expected] of [
+    ['shop', token(key), ['private, no-cache', null, null, '"x"']],
+    ['gateway', token(key), [said['cache-control'], said.expires, '3', '"x"']],
+  ]) {
+    const edge = host(key, { send_to });
+    edge.io.send = async () => new Response('sent on', { headers: said });
+    const answer = await edge.ask('/sale', { headers });
+    assert.deepEqual(Object.keys(said).map((name) => answer.headers.get(name)), expected, send_to);
+  }
+  for (const strict of ['private', 'max-age=5, Private', 'no-store']) assert.equal(personal(strict), strict);
+  for (const lax of [null, '', 'max-age=5', 'public', 's-maxage=5, private', 'private="x"', 'no-store, must-understand']) {
+    assert.equal(personal(lax), 'private, no-cache', lax);
+  }
+});
+
+test('what a sale protects is fetched past every cache of the host', async (context) => {
+  const key = signer();
+  const asked = [];
+  context.mock.method(globalThis, 'fetch', async (address, init) => {
+    asked.push([address, init.cache]);
+    return new Response('sent on');
+  });
+  for (const send_to of ['shop', 'gateway']) {
+    const edge = host(key, { send_to });
+    const upstreams = { gateway: 'http://gateway', shop: 'http://shop' };
+    edge.io = reach({ ...edge.io, upstreams, host: 'shop.example', proto: 'https' });
+    edge.io.settings = async () => edge.stored;
+    const handler = new Handler(new Edge(module), { now: () => edge.clock });
+    for (const path of ['/sale', '/free']) {
+      await handler.fetch(new Request(`https://shop.example${path}`, { headers: token(key) }), edge.io);
+    }
+    assert.deepEqual(asked.splice(0), [[`http://${send_to}/sale`, 'no-store'], [`http://${send_to}/free`, undefined]]);
+  }
 });
 
 test('a body is passed on as it comes', async () => {

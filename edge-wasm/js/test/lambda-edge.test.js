@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { lambdaEdge } from '../lambda-edge.js';
+import { lambdaEdge, shopsAnswer } from '../lambda-edge.js';
 import { module, NOW, settings, signer } from './support.js';
 
 const CUSTOM = { custom: { domainName: 'origin.example', port: 443, protocol: 'https', path: '' } };
@@ -55,4 +55,17 @@ test('who is admitted goes to the shop with what is set, wherever the function s
     assert.deepEqual(sent.headers['ropeline-sale'], [{ key: 'ropeline-sale', value: 'drop' }]);
     assert.deepEqual(sent.origin, origin);
   }
+});
+
+test("the second function takes off the shop's answer what is not for the shopper", async () => {
+  const said = { 'cache-control': 'public', expires: 'Fri, 01 Jan 2100 00:00:00 GMT', 'ropeline-stock': '3', etag: '"x"' };
+  const lines = () => Object.fromEntries(Object.entries(said).map(([key, value]) => [key, [{ key, value }]]));
+  const answered = async (headers) => {
+    const cf = { request: { headers }, response: { status: '200', headers: lines() } };
+    const { headers: kept } = await shopsAnswer({ Records: [{ cf }] });
+    return Object.fromEntries(Object.entries(kept).map(([name, [{ value }]]) => [name, value]));
+  };
+  const admitted = { 'ropeline-sale': [{ key: 'ropeline-sale', value: 'drop' }] };
+  assert.deepEqual(await answered(admitted), { 'cache-control': 'private, no-cache', etag: '"x"' });
+  assert.deepEqual(await answered({}), { 'cache-control': 'public', expires: said.expires, etag: '"x"' });
 });

@@ -20,6 +20,7 @@ mod gateway_asked;
 mod gateway_module;
 mod javascript;
 mod jose;
+mod lists;
 mod native;
 mod renewal;
 mod rotation;

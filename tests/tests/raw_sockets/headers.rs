@@ -85,6 +85,19 @@ async fn upgrades_are_never_made() {
 }
 
 #[tokio::test]
+async fn a_trace_is_refused_in_any_case_and_wherever_it_goes() {
+    let front = Front::start().await;
+    for line in ["TRACE /free", "Trace /sale", "TRACE /api/v1/queue/status"] {
+        let request = format!("{line} HTTP/1.1\r\nHost: shop.test\r\n\r\n");
+        let answer = front.exchange(request.as_bytes()).await.answer();
+        assert_eq!(answer.status, 405, "{line}");
+        assert_eq!(answer.header("allow"), Some("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"), "{line}");
+        assert!(answer.text().contains("method_refused"), "{line}: {}", answer.text());
+    }
+    assert_eq!(front.shop.requests(), []);
+}
+
+#[tokio::test]
 async fn forged_headers_do_not_reach_the_shop() {
     let front = Front::start().await;
     let answer = front
@@ -92,7 +105,8 @@ async fn forged_headers_do_not_reach_the_shop() {
             b"GET /free HTTP/1.1\r\nHost: shop.test\r\nRopeline-Visitor: forged\r\nROPELINE-SALE: forged\r\n\
               ropeline-admission: forged\r\nRopeline-Anything: forged\r\nX-Forwarded-For: 203.0.113.66\r\n\
               X-Forwarded-Host: forged.test\r\nX-Forwarded-Proto: forged\r\nForwarded: for=203.0.113.66\r\n\
-              X-Real-IP: 203.0.113.66\r\nX-Kept: kept\r\n\r\n",
+              X-Real-IP: 203.0.113.66\r\nTrue_Client_IP: 203.0.113.66\r\nX-HTTP-Method: forged\r\n\
+              X-Forwarded-User: forged\r\nX-Host: forged.test\r\nX-Kept: kept\r\n\r\n",
         )
         .await
         .answer();

@@ -33,14 +33,26 @@ async fn what_is_static_needs_no_gateway_and_nothing_else_is_static() {
 pub(super) async fn static_paths(house: &mut House) {
     house.gateway.process().kill();
     let visitor = house.visitor();
-    let claims =
-        ["Ropeline-Visitor", "Ropeline_Sale", "X-Forwarded-Proto", "X-Original-URL", "X_Method_Override"];
+    let claims = [
+        "Ropeline-Visitor",
+        "Ropeline_Sale",
+        "Forwarded",
+        "X-Forwarded-Proto",
+        "X-Forwarded-User",
+        "True-Client-IP",
+        "X-Original-URL",
+        "X-HTTP-Method",
+        "X_Method_Override",
+    ];
+    house.shop.say(&[("Ropeline-Stock", "3"), ("Ropeline-Lease", "hold"), ("X-Kept", "kept")]);
     let style = visitor
         .send(Method::GET, "/static/style.css?v=1", |request| {
             claims.iter().fold(request, |request, name| request.header(*name, "forged"))
         })
         .await;
     assert_eq!((style.status, style.text()), (StatusCode::OK, BODY.to_owned()));
+    let said = ["x-kept", "ropeline-stock", "ropeline-lease"].map(|name| style.header(name));
+    assert_eq!(said, [Some("kept"), None, None], "what the shop tells the queue is not for shoppers");
     let received = house.received("/static/style.css?v=1");
     let forged = received.iter().flat_map(|request| &request.headers).find(|(_, value)| value == "forged");
     assert_eq!((received.len(), forged), (1, None));

@@ -188,6 +188,11 @@ async fn what_a_shopper_claims_reaches_nobody(house: &House) {
         ("X-Original-URL", "/forged"),
         ("X-HTTP-Method-Override", "forged"),
         ("Forwarded", "for=203.0.113.66;forged"),
+        ("X-Forwarded-User", "forged"),
+        ("True-Client-IP", "203.0.113.66"),
+        ("Client-IP", "203.0.113.66"),
+        ("X-HTTP-Method", "forged"),
+        ("X-Host", "forged.test"),
     ];
     let send = |path: &'static str| async move {
         house
@@ -201,9 +206,7 @@ async fn what_a_shopper_claims_reaches_nobody(house: &House) {
     let received = house.received("/free");
     let [free] = received.as_slice() else { panic!("{received:?}") };
     for (name, value) in &free.headers {
-        let claimed = value.contains("forged") || value.contains("203.0.113.66");
-        // A field that says nothing of the path decided upon passes the gateway itself.
-        assert!(!claimed || name == "x-original-uri" || name == "x-original-method", "{name}: {value}");
+        assert!(!value.contains("forged") && !value.contains("203.0.113.66"), "{name}: {value}");
         assert!(!name.starts_with("ropeline"), "{name}: {value}");
     }
     assert_eq!(free.header("x-forwarded-for"), ["127.0.0.1"]);
