@@ -273,6 +273,34 @@ fn a_late_report_on_an_earlier_payment_leaves_the_hold_to_the_next_one() {
 }
 
 #[test]
+fn only_a_hold_that_still_has_an_end_is_extended_and_once() {
+    for hold in Hold::ALL {
+        let ends = matches!(hold, Hold::Held | Hold::Paying);
+        assert_eq!(extend(hold, false, true).is_ok(), ends, "{hold:?}");
+        assert!(extend(hold, true, true).is_err(), "{hold:?}");
+        assert_eq!(extend(hold, false, false), Err(ExtendRefusal::Off), "{hold:?}");
+    }
+    assert_eq!(extend(Hold::Paying, true, true), Err(ExtendRefusal::Used));
+}
+
+#[test]
+fn units_are_sought_again_only_for_money_that_moved_as_the_hold_ended() {
+    for hold in Hold::ALL {
+        for payment in Payment::ALL {
+            for said in [Report::Authorised, Report::Declined, Report::NeverHeard, Report::Captured] {
+                let Some(again) = retake(hold, payment, said) else { continue };
+                assert_eq!((hold, payment, said), (Hold::Expired, Payment::Authorising, Report::Captured));
+                let sold = Step { hold: Hold::Sold, payment: Payment::Sold, stock: StockMove::Sell };
+                assert_eq!(report(again, payment, said), sold, "found");
+                let back = Step { hold, payment: Payment::Refunding, stock: StockMove::Stay };
+                assert_eq!(report(hold, payment, said), back, "not found");
+            }
+        }
+    }
+    assert_eq!(retake(Hold::Expired, Payment::Authorising, Report::Captured), Some(Hold::Paying));
+}
+
+#[test]
 fn every_word_is_read_back_as_its_state() {
     for hold in Hold::ALL {
         assert_eq!(Hold::parse(hold.as_str()), Some(hold));

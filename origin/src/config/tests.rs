@@ -42,6 +42,10 @@ listen = "nowhere"
 database = "/"
 public_url = "shop.example/path"
 hold_seconds = 0
+hold_extension_seconds = 86401
+
+[limits]
+units_per_visitor = 0
 
 [admission]
 issuer = ""
@@ -83,6 +87,8 @@ total = 1
             "database",
             "public_url",
             "hold_seconds",
+            "hold_extension_seconds",
+            "limits.units_per_visitor",
             "admission",
             "admission.refresh_seconds",
             "admission.issuer",
@@ -100,6 +106,30 @@ total = 1
             "products[2].id",
         ]
     );
+}
+
+#[test]
+fn units_are_numbered_or_named_each_once() {
+    let with = |more: &str| GOOD.replace("total = 250", &format!("total = 2\n{more}"));
+    let units =
+        |more: &str| RawConfig::from_toml(&with(more)).unwrap().check().unwrap().products[0].stock.clone();
+    let named = |labels: [&str; 2]| SeedStock::Units(labels.map(str::to_owned).into());
+    assert_eq!(units(""), SeedStock::Count(2));
+    assert_eq!(units("kind = \"units\""), named(["1", "2"]));
+    assert_eq!(units("kind = \"units\"\nlabels = [\"B-7\", \"Ä 1\"]"), named(["B-7", "Ä 1"]));
+    for bad in [
+        "labels = [\"a\", \"b\"]",
+        "kind = \"units\"\nlabels = [\"a\"]",
+        "kind = \"units\"\nlabels = [\"a\", \"a\"]",
+        "kind = \"units\"\nlabels = [\"a\", \" b\"]",
+        "kind = \"units\"\nlabels = [\"a\", \"\"]",
+        "kind = \"units\"\nlabels = [\"a\", \"b\\n\"]",
+    ] {
+        assert_eq!(faults(&with(bad)), ["products[0].labels"], "{bad}");
+    }
+    let many = GOOD.replace("total = 250", "total = 1000001\nkind = \"units\"");
+    assert_eq!(faults(&many), ["products[0].total"]);
+    assert!(RawConfig::from_toml(&with("kind = \"seats\"")).unwrap_err().to_string().contains("seats"));
 }
 
 #[test]
@@ -133,7 +163,7 @@ fn unknown_members_are_refused_with_their_line() {
 }
 
 #[test]
-fn the_example_in_the_documentation_is_good() {
+fn the_examples_in_the_documentation_are_good() {
     let source = include_str!("../config.rs");
     let example: String = source
         .lines()
@@ -143,5 +173,9 @@ fn the_example_in_the_documentation_is_good() {
         .take_while(|line| !line.contains("```"))
         .map(|line| format!("{}\n", line.trim_start().replace("whsec_…", "whsec_0123456789abcdef")))
         .collect();
+    RawConfig::from_toml(&example).unwrap().check().unwrap();
+    let page = include_str!("../../../docs/reservations.md");
+    let example = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let example = example.replace("whsec_…", "whsec_0123456789abcdef");
     RawConfig::from_toml(&example).unwrap().check().unwrap();
 }

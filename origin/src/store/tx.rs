@@ -106,7 +106,7 @@ pub(crate) trait Tx: Send {
         standing: &Standing,
     ) -> impl Future<Output = Result<(), WriteError>> + Send;
 
-    /// Forgets the answered keys that were made before `before` (Unix milliseconds). May skip those that are locked.
+    /// Forgets the keys that were made before `before` (Unix milliseconds). May skip those that are locked.
     fn forget_keys(&mut self, before: i64) -> impl Future<Output = Result<(), WriteError>> + Send;
 
     /// Reads a reservation and locks it, and before it the bucket that its units belong to, since [`Self::put`] may give

@@ -148,7 +148,7 @@ impl Tx for SqliteTx<'_> {
     }
 
     async fn forget_keys(&mut self, before: i64) -> Result<(), WriteError> {
-        sqlx::query("DELETE FROM idempotency_keys WHERE created_at < ?1 AND answer IS NOT NULL")
+        sqlx::query("DELETE FROM idempotency_keys WHERE created_at < ?1")
             .bind(before)
             .execute(&mut *self.tx)
             .await?;
