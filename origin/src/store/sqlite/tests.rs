@@ -2,8 +2,9 @@ use sqlx::ConnectOptions;
 use tempfile::TempDir;
 
 use super::*;
+use crate::checkout::{Payment, Report};
 use crate::model::{Kind, Product};
-use crate::store::{KeyUse, SeedStock, Store, Wanted};
+use crate::store::{Begun, KeyUse, SeedStock, Store, StoreError, Wanted};
 
 async fn open(dir: &TempDir, total: i64) -> Store {
     let product = Product {
@@ -86,4 +87,34 @@ async fn the_schema_lets_no_unit_vanish() {
     for astray in ["UPDATE stock SET held = held - 1", "UPDATE stock SET available = -1, held = 4"] {
         assert!(sqlx::query(astray).execute(&mut beside(&dir).await).await.is_err(), "{astray}");
     }
+}
+
+/// Books that were kept before units were numbered and calls were leased.
+#[tokio::test]
+async fn older_books_are_taken_over_with_what_is_held_in_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let older = MIGRATIONS.iter().filter(|one| one.version < 20_261_130_000_003).cloned().collect();
+    let path = dir.path().join("shop.db");
+    let mut books = connect(&options(&path).create_if_missing(true)).await.unwrap();
+    Migrator::with_migrations(older).run(&mut books).await.unwrap();
+    sqlx::raw_sql(
+        "INSERT INTO products VALUES ('runner', 'The runner', '', 100, 'EUR', 3, 'count');
+         INSERT INTO stock VALUES ('runner', 3, 1, 2, 0);
+         INSERT INTO reservations VALUES ('rsv_1', 'runner', 'ann', 2, 200, 'EUR', 'paying', 1, 99999999999999, 1);
+         INSERT INTO purchases VALUES ('pur_1', 'rsv_1', 'authorising', 'any', NULL, 1, 1);
+         INSERT INTO idempotency_keys VALUES ('ann', 'pay', zeroblob(32), 'pur_1', NULL, 99999999999999);",
+    )
+    .execute(&mut books)
+    .await
+    .unwrap();
+    books.close().await.unwrap();
+    let store = open(&dir, 3).await;
+    assert!(store.audit().await.unwrap().balanced);
+    assert_eq!(store.stock(), Stock { available: 1, held: 2 });
+    let key = KeyUse { visitor: "ann".into(), key: "pay".into(), fingerprint: [0; 32] };
+    let begun = store.begin(key, "rsv_1".into(), "any".into(), None).await.unwrap();
+    assert_eq!(begun, Begun::Started("pur_1".into()), "the call goes on where it was");
+    let sold = store.report("pur_1".into(), Report::Captured, None).await.unwrap().unwrap();
+    assert_eq!((sold.state, sold.reservation.units.len()), (Payment::Sold, 0));
+    assert!(store.audit().await.unwrap().balanced);
 }
