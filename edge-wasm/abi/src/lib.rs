@@ -3,6 +3,9 @@
 //! The host writes into the memory that [`input`] gives it, calls [`configure`] once with the settings that the gateway
 //! exports, and again whenever it has newer ones; then [`plan`] for each request; and reads what they have to say at
 //! [`output`].
+//!
+//! A call that does not come back, because it trapped or was interrupted, leaves the module in a state that nobody knows:
+//! every call after it traps at once. The host drops the instance then, and makes another.
 
 #![no_std]
 
@@ -13,7 +16,7 @@ use alloc::vec::Vec;
 
 use rlsf::SmallGlobalTlsf;
 use ropeline_edge::{Field, Request, Settings};
-use spin::Mutex;
+use spin::{Mutex, MutexGuard};
 
 #[global_allocator]
 static ALLOCATOR: SmallGlobalTlsf = SmallGlobalTlsf::new();
@@ -28,10 +31,18 @@ static INPUT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 static OUTPUT: Mutex<String> = Mutex::new(String::new());
 static SETTINGS: Mutex<Option<Settings>> = Mutex::new(None);
 
+/// What only one call at a time may have. One that still has it will not give it back: nothing here runs beside it.
+fn held<T>(by_one: &Mutex<T>) -> MutexGuard<'_, T> {
+    match by_one.try_lock() {
+        Some(guard) => guard,
+        None => core::arch::wasm32::unreachable(),
+    }
+}
+
 /// Memory for so many bytes, to be written by the host before the next call.
 #[unsafe(no_mangle)]
 pub extern "C" fn input(length: usize) -> *mut u8 {
-    let mut input = INPUT.lock();
+    let mut input = held(&INPUT);
     input.clear();
     input.resize(length, 0);
     input.as_mut_ptr()
@@ -40,17 +51,17 @@ pub extern "C" fn input(length: usize) -> *mut u8 {
 /// Where the output of the last call is. It is UTF-8.
 #[unsafe(no_mangle)]
 pub extern "C" fn output() -> *const u8 {
-    OUTPUT.lock().as_ptr()
+    held(&OUTPUT).as_ptr()
 }
 
 /// Takes the input as settings, a JSON document, and answers 0. If they are refused, those that were there before stay,
 /// and the answer is the length of the output, which is the stable code of the reason.
 #[unsafe(no_mangle)]
 pub extern "C" fn configure() -> usize {
-    let (input, mut output) = (INPUT.lock(), OUTPUT.lock());
+    let (input, mut output) = (held(&INPUT), held(&OUTPUT));
     output.clear();
     match Settings::from_json(&input) {
-        Ok(settings) => *SETTINGS.lock() = Some(settings),
+        Ok(settings) => *held(&SETTINGS) = Some(settings),
         Err(refused) => output.push_str(refused.code()),
     }
     output.len()
@@ -63,7 +74,7 @@ pub extern "C" fn configure() -> usize {
 /// form.
 #[unsafe(no_mangle)]
 pub extern "C" fn plan(now: u64) -> usize {
-    let (input, mut output, settings) = (INPUT.lock(), OUTPUT.lock(), SETTINGS.lock());
+    let (input, mut output, settings) = (held(&INPUT), held(&OUTPUT), held(&SETTINGS));
     output.clear();
     let mut lines = input.split(|byte| *byte == b'\n');
     let mut text = || core::str::from_utf8(lines.next()?).ok();

@@ -8,7 +8,8 @@ use ropeline_edge::Room;
 /// How long a room is true: as long as the gateway lets caches keep it.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
-/// How many forms of rooms are here at most. A room has one for each language and coding that is asked for.
+/// How many forms of rooms are here at most, beside the plain form of each. A room has one for each language and coding
+/// that is asked for.
 const FORMS: usize = 64;
 
 /// What the gateway is asked: one form of one room.
@@ -24,6 +25,16 @@ pub(crate) struct Question {
 pub(crate) struct Page {
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+}
+
+/// What a request for a room is told.
+pub(crate) enum Told {
+    /// What the gateway said of late: None if it gave no room.
+    Known(Option<Rc<Page>>),
+    /// The request waits. Somebody has asked already.
+    Waits,
+    /// The request waits, and somebody has to ask.
+    Ask,
 }
 
 /// A room for a request that waited for it.
@@ -88,39 +99,41 @@ impl Page {
     }
 }
 
-impl Rooms {
-    /// What is known of a room: None as the page if the gateway did not give it.
-    pub(crate) fn known(&self, question: &Question, now: SystemTime) -> Option<Option<Rc<Page>>> {
-        self.forms.iter().find(|form| form.question.same_form(question)).and_then(|form| match &form.state {
-            State::Known { page, until } if now < *until => Some(page.clone()),
-            _ => None,
-        })
+impl Form {
+    /// Whether what is known is too old. A clock that was set back ages nothing, and so keeps nothing.
+    fn is_past(&self, now: SystemTime) -> bool {
+        match self.state {
+            State::Known { until, .. } => now >= until || now + KEPT_FOR < until,
+            State::Awaited { .. } => false,
+        }
     }
+}
 
-    /// Puts a request among those that wait for the answer. True if somebody has to ask.
-    pub(crate) fn wait(&mut self, question: Question, context: u32, room: Room, now: SystemTime) -> bool {
-        let full = |forms: &[Form]| forms.len() >= FORMS;
-        if full(&self.forms) {
-            self.forms.retain(|form| !matches!(form.state, State::Known { until, .. } if until <= now));
-        }
-        let question = match full(&self.forms) {
+impl Rooms {
+    /// Says what is known of a room, or puts the request among those that wait for it.
+    pub(crate) fn ask(&mut self, question: Question, context: u32, room: Room, now: SystemTime) -> Told {
+        self.forms.retain(|form| !form.is_past(now));
+        let here =
+            |forms: &[Form], question: &Question| forms.iter().position(|form| form.question.same_form(question));
+        let mut at = here(&self.forms, &question);
+        let mut question = question;
+        if at.is_none() && self.forms.len() >= FORMS {
             // Whoever makes up languages without end gets the room in its plain form, as do others meanwhile.
-            true => Question { asks: [None, None], ..question },
-            false => question,
-        };
-        let at = self.forms.iter().position(|form| form.question.same_form(&question));
-        if let Some(Form { state: State::Awaited { waiting, .. }, .. }) =
-            at.and_then(|at| self.forms.get_mut(at))
-        {
-            waiting.push((context, room));
-            return false;
+            question.asks = [None, None];
+            at = here(&self.forms, &question);
         }
-        if let Some(at) = at {
-            self.forms.swap_remove(at);
+        match at.and_then(|at| self.forms.get_mut(at)).map(|form| &mut form.state) {
+            Some(State::Known { page, .. }) => Told::Known(page.clone()),
+            Some(State::Awaited { waiting, .. }) => {
+                waiting.push((context, room));
+                Told::Waits
+            }
+            None => {
+                let state = State::Awaited { call: None, waiting: vec![(context, room)] };
+                self.forms.push(Form { question, state });
+                Told::Ask
+            }
         }
-        let state = State::Awaited { call: None, waiting: vec![(context, room)] };
-        self.forms.push(Form { question, state });
-        true
     }
 
     /// Takes a request out that is gone.

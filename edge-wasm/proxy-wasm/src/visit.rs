@@ -8,7 +8,7 @@ use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
 use ropeline_edge::{Act, Answer, Field, Forward, Reply, Request, Room, Settings};
 
-use crate::rooms::{Page, Question};
+use crate::rooms::{Page, Question, Told};
 use crate::{Gateway, SOON, now};
 
 /// The field that says to whom a request goes, for the host's routes. They remove it.
@@ -89,15 +89,11 @@ impl Visit {
             (!values.is_empty()).then(|| values.join(","))
         });
         let question = Question::new(request.host, &room.path, asks);
-        let now = now();
-        let known = gateway.rooms.borrow().known(&question, now);
-        match known {
-            Some(page) => answer_with_room(page.as_deref(), &room),
-            None => {
-                if gateway.rooms.borrow_mut().wait(question, self.context, room, now) {
-                    let _ = hostcalls::set_tick_period(SOON);
-                }
-            }
+        let told = gateway.rooms.borrow_mut().ask(question, self.context, room.clone(), now());
+        match told {
+            Told::Known(page) => answer_with_room(page.as_deref(), &room),
+            Told::Waits => {}
+            Told::Ask => drop(hostcalls::set_tick_period(SOON)),
         }
         Action::Pause
     }
