@@ -12,12 +12,15 @@ export class Handler {
   #keeper;
   #rooms;
   #now;
+  #log;
+  #told = null;
 
-  constructor(edge, { everySeconds, now = Date.now, log } = {}) {
+  constructor(edge, { everySeconds, now = Date.now, log = console.warn } = {}) {
     this.#edge = edge;
     this.#keeper = new Keeper(edge, { everySeconds, now, log });
     this.#rooms = new Rooms({ now });
     this.#now = now;
+    this.#log = log;
   }
 
   /** What to do with a request; `null` when nobody may pass. */
@@ -31,6 +34,12 @@ export class Handler {
     const target = targetOf(request.url);
     const host = request.headers.get('host') ?? new URL(request.url).host;
     const plan = await this.plan({ method: request.method, host, target, headers: request.headers }, io);
+    const lacks = io.lacks?.(this.#edge.sendTo);
+    if (lacks) {
+      if (this.#told !== lacks) this.#log(`ropeline: nobody passes: ${lacks} is not set to an http: or https: address`);
+      this.#told = lacks;
+      return unreachable(request.method);
+    }
     return plan?.act === 'forward' ? this.#forward(request, plan, io) : this.answer(request, plan, io);
   }
 
@@ -161,14 +170,16 @@ const OF_THE_CONNECTION = [
  * origins. Such a `fetch` cannot set `Host`: what the shopper asked for goes along as `X-Forwarded-Host`.
  */
 export function reach({ upstreams, client, own, host, proto, cache, waitUntil, shared = false, settings }) {
-  const to = (name) => {
-    if (!upstreams[name]) throw new Error(`the address of the ${name} is not set`);
-    return upstreams[name].replace(/\/+$/, '');
-  };
+  const to = (name) => upstreams[name].replace(/\/+$/, '');
+  const isSet = (name) => /^https?:\/\/[^/]/.test(upstreams[name] ?? '');
   return {
     settings,
     waitUntil,
     own,
+    // The variable that is not set, and without which nobody can be served.
+    lacks(sendTo) {
+      return isSet('gateway') ? (sendTo === 'shop' && !isSet('shop') ? 'SHOP' : null) : 'GATEWAY';
+    },
     headerText: byteString,
     strip(headers) {
       const named = (headers.get('connection') ?? '').split(',').map((token) => token.trim());

@@ -81,6 +81,21 @@ pub fn binary(host: &str) -> Result<PathBuf, Missing> {
     }
 }
 
+/// What there is of a host; nothing, which is said, where it is missing and the list permits that.
+///
+/// # Panics
+/// When it is missing and the list does not name it.
+pub fn permitted<T>(started: Result<T, Missing>) -> Option<T> {
+    match started {
+        Ok(started) => Some(started),
+        Err(missing) if missing.permitted().is_some() => {
+            eprintln!("skipped: {missing}");
+            None
+        }
+        Err(missing) => panic!("{missing}"),
+    }
+}
+
 /// Why `host` cannot be had, where the list says so.
 fn listed<'a>(list: &'a str, host: &str) -> Option<&'a str> {
     list.lines()
@@ -223,6 +238,16 @@ mod tests {
         assert_eq!(listed(list, "spin"), Some("no package has it"));
         assert_eq!(listed(list, "nginx"), None);
         assert_eq!(listed(list, "nginx-wasm"), None, "a line without a reason permits nothing");
+    }
+
+    #[test]
+    fn a_host_that_is_missing_is_skipped_only_where_the_list_says_so() {
+        let missing = |listed| Missing { host: "spin".to_owned(), listed };
+        assert_eq!(permitted(Ok(7)), Some(7));
+        assert_eq!(permitted::<()>(Err(missing(Some("no package has it")))), None);
+        let failure = std::panic::catch_unwind(|| permitted::<()>(Err(missing(None)))).unwrap_err();
+        let text = failure.downcast::<String>().unwrap();
+        assert!(text.contains("spin is not installed; scripts/edge-hosts.sh"), "{text}");
     }
 
     #[test]

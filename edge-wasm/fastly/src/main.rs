@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fastly::http::{Method, StatusCode, Url};
 use fastly::{Request, Response};
-use ropeline_edge::{Act, Answer, Field, Forward, Kind, Room, Settings, Upstream};
+use ropeline_edge::{Act, Answer, Field, Kind, Room, Settings, Upstream};
 
 use crate::onward::Onward;
 
@@ -66,7 +66,7 @@ fn decide(settings: &Settings, request: &Request) -> Next {
         Act::Answer(answer) => Next::Here(answer),
         Act::Room(room) => Next::Room(room),
         Act::Forward(forward) => {
-            let shared = plan.kind == Kind::Api && is_for_everyone(settings, &forward);
+            let shared = plan.kind == Kind::Api && is_for_everyone(settings, &forward.target);
             Next::Onward(Onward {
                 backend: match forward.to {
                     Upstream::Gateway => GATEWAY,
@@ -95,11 +95,20 @@ fn target(url: &Url) -> &str {
     path.split_once('#').map_or(path, |(target, _)| target)
 }
 
-/// Whether a call's answer is the same for everyone, so that the cache may keep it as long as the gateway says there.
-fn is_for_everyone(settings: &Settings, call: &Forward<'_>) -> bool {
+/// Whether a call's answer is the same for everyone, so that the cache may keep it as long as the gateway says there. Only
+/// what is spelt in the one way that the gateway writes it: of what could be read otherwise the cache hears nothing.
+fn is_for_everyone(settings: &Settings, target: &str) -> bool {
     let prefix = settings.policy().api_prefix.to_text();
-    let rest = call.target.strip_prefix(prefix.as_str());
-    rest.is_some_and(|rest| rest.starts_with("/sales/") || rest.starts_with("/assets/"))
+    let Some(rest) = target.strip_prefix(prefix.trim_start_matches('=')) else { return false };
+    let plain = |part: &str| {
+        let safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        !part.is_empty() && !part.starts_with('.') && part.bytes().all(safe)
+    };
+    match rest.split('/').collect::<Vec<_>>()[..] {
+        ["", "sales", sale, "room" | "snapshot" | "draw"] => plain(sale),
+        ["", "assets", name] => plain(name),
+        _ => false,
+    }
 }
 
 fn here(answer: Answer) -> Response {

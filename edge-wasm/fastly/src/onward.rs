@@ -65,8 +65,16 @@ impl Onward {
             None => drop(request.remove_header("x-forwarded-for")),
         }
         // What is not for everyone must neither come from the cache nor go there.
-        let reads = matches!(*request.get_method(), Method::GET | Method::HEAD);
-        request.set_pass(!(self.shared && reads));
+        let shared = self.shared && matches!(*request.get_method(), Method::GET | Method::HEAD);
+        if shared {
+            // Nor must what is for everyone be asked for by somebody.
+            let personal: Vec<_> =
+                request.get_header_names().filter(|name| is_personal(name)).cloned().collect();
+            for name in personal {
+                request.remove_header(name);
+            }
+        }
+        request.set_pass(!shared);
         match request.send(self.backend) {
             Ok(mut response) => {
                 for name in OF_THE_CONNECTION {
@@ -95,6 +103,12 @@ fn mend(response: &mut Response, reply: Reply) {
     {
         response.set_header(name, value);
     }
+}
+
+/// Whether a field says who asks.
+fn is_personal(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    matches!(name, "cookie" | "authorization") || name.starts_with("ropeline-")
 }
 
 fn unreachable(cause: &SendErrorCause) -> Response {

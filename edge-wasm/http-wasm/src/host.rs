@@ -34,6 +34,7 @@ mod abi {
         pub(super) fn get_status_code() -> u32;
         pub(super) fn set_status_code(status: u32);
         pub(super) fn enable_features(features: u32) -> u32;
+        pub(super) fn log(level: i32, message: *const u8, length: usize);
     }
 
     #[link(wasm_import_module = "wasi_snapshot_preview1")]
@@ -126,6 +127,13 @@ pub(crate) fn buffer_response() {
     const BUFFER_RESPONSE: u32 = 2;
     // SAFETY: takes no memory.
     unsafe { abi::enable_features(BUFFER_RESPONSE) };
+}
+
+/// An error in the host's log.
+pub(crate) fn complain(message: &str) {
+    const ERROR: i32 = 2;
+    // SAFETY: as for what the host reads.
+    unsafe { abi::log(ERROR, message.as_ptr(), message.len()) }
 }
 
 /// Unix seconds.

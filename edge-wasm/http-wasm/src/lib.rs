@@ -19,7 +19,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use rlsf::SmallGlobalTlsf;
-use ropeline_edge::{Act, Answer, Field, Forward, Reply, Request, Room, Settings};
+use ropeline_edge::{Act, Answer, Field, Forward, Reply, Request, Room, Settings, SettingsError};
 use ropeline_token::json;
 use spin::Once;
 
@@ -75,13 +75,20 @@ extern "C" fn _initialize() {
 }
 
 fn settings() -> Option<&'static Settings> {
-    SETTINGS.call_once(|| read_settings(&host::configuration())).as_ref()
+    SETTINGS.call_once(|| match read_settings(&host::configuration()) {
+        Ok(settings) => Some(settings),
+        Err(refused) => {
+            host::complain(&["ropeline: nobody passes: ", refused.code()].concat());
+            None
+        }
+    });
+    SETTINGS.get().and_then(Option::as_ref)
 }
 
-fn read_settings(configuration: &[u8]) -> Option<Settings> {
+fn read_settings(configuration: &[u8]) -> Result<Settings, SettingsError> {
     let document = json::parse(configuration).ok();
     let member = document.as_ref().and_then(|value| value.as_object()?.get("settings")?.as_str());
-    Settings::from_json(member.map_or(configuration, str::as_bytes)).ok()
+    Settings::from_json(member.map_or(configuration, str::as_bytes))
 }
 
 /// For each request: whether it goes on, in the lower half, and what [`handle_response`] is told, in the upper.

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { runInNewContext } from 'node:vm';
 
 import { Edge, SettingsRefused } from '../edge.js';
 import { module, NOW, settings, signer, small } from './support.js';
@@ -94,6 +95,17 @@ test('a request or settings that the module fails at cost one instance and not t
   const other = signer('two');
   edge.configure(settings(other));
   assert.equal(edge.plan(admitted, NOW).act, 'answer');
+});
+
+test('after a call that trapped, the bare module traps at once instead of waiting for ever', () => {
+  const { exports } = new WebAssembly.Instance(small(), {});
+  exports.input(8);
+  assert.throws(() => exports.input(1 << 23), WebAssembly.RuntimeError);
+  for (const call of ['input(8)', 'configure()', 'plan(1n)']) {
+    // Waiting, it would be ended by the limit, which is another error.
+    const again = () => runInNewContext(`exports.${call}`, { exports }, { timeout: 5_000 });
+    assert.throws(again, { name: 'RuntimeError' }, call);
+  }
 });
 
 test('many requests and many settings do not grow the memory without end', () => {

@@ -134,7 +134,7 @@ test('a field that the shopper says is of the connection goes, and what is set s
   try {
     const handler = new Handler(new Edge(module), { now: () => NOW * 1000 });
     const io = reach({
-      upstreams: { shop: `http://127.0.0.1:${shop.address().port}/` },
+      upstreams: { gateway: 'http://gateway.example', shop: `http://127.0.0.1:${shop.address().port}/` },
       settings: async () => settings(key, { send_to: 'shop' }),
       cache: null,
       client: '192.0.2.7',
@@ -161,6 +161,23 @@ test('a field that the shopper says is of the connection goes, and what is set s
     shop.closeAllConnections();
     shop.close();
   }
+});
+
+test('without the address that it needs, a host lets nobody pass and says which', async () => {
+  const key = signer();
+  const log = [];
+  const handler = new Handler(new Edge(module), { now: () => NOW * 1000, log: (line) => log.push(line) });
+  const ask = (upstreams, sendTo) =>
+    handler.fetch(
+      new Request('https://shop.example/', { headers: PAGE }),
+      reach({ upstreams, settings: async () => settings(key, { send_to: sendTo }), cache: null, waitUntil: () => {} }),
+    );
+  for (const gateway of [undefined, '', 'gateway.example', 'http://']) {
+    assert.equal((await ask({ gateway }, 'shop')).status, 503, gateway);
+  }
+  assert.deepEqual(log.splice(0), ['ropeline: nobody passes: GATEWAY is not set to an http: or https: address']);
+  assert.equal((await ask({ gateway: 'https://gateway.example' }, 'shop')).status, 503);
+  assert.deepEqual(log.splice(0), ['ropeline: nobody passes: SHOP is not set to an http: or https: address']);
 });
 
 test('a room is fetched once a second, and given out as nobody may keep it', async () => {

@@ -113,8 +113,9 @@ impl Rooms {
     /// Says what is known of a room, or puts the request among those that wait for it.
     pub(crate) fn ask(&mut self, question: Question, context: u32, room: Room, now: SystemTime) -> Told {
         self.forms.retain(|form| !form.is_past(now));
-        let here =
-            |forms: &[Form], question: &Question| forms.iter().position(|form| form.question.same_form(question));
+        let here = |forms: &[Form], question: &Question| {
+            forms.iter().position(|form| form.question.same_form(question))
+        };
         let mut at = here(&self.forms, &question);
         let mut question = question;
         if at.is_none() && self.forms.len() >= FORMS {

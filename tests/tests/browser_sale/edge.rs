@@ -25,7 +25,7 @@ const OWNED: &str = "You have bought 1 unit";
 
 #[tokio::test]
 async fn two_shoppers_at_once_go_through_an_edge_and_never_see_each_other_s_pages() {
-    let first = Stage::set_behind_workerd(Setup::default(), sale(), product(50)).await;
+    let Some(first) = Stage::set_behind_workerd(Setup::default(), sale(), product(50)).await else { return };
     let second = first.beside(Setup::default()).await;
 
     first.visit().await;
@@ -96,7 +96,7 @@ async fn get(stage: &Stage, target: &str) -> Response {
 #[tokio::test]
 async fn without_scripts_an_edge_is_no_dead_end() {
     let setup = Setup { javascript: JavaScript::Off, ..Setup::default() };
-    let stage = Stage::set_behind_workerd(setup, sale(), product(50)).await;
+    let Some(stage) = Stage::set_behind_workerd(setup, sale(), product(50)).await else { return };
     // Called at once by whoever comes first, so that the shopper has to wait.
     let _crowd = stage.crowd(1).await;
     stage.visit().await;
@@ -111,7 +111,7 @@ async fn without_scripts_an_edge_is_no_dead_end() {
 
 #[tokio::test]
 async fn a_crowd_before_the_edge_is_one_visitor_before_the_gateway() {
-    let stage = Stage::set_behind_workerd(Setup::default(), sale(), product(50)).await;
+    let Some(stage) = Stage::set_behind_workerd(Setup::default(), sale(), product(50)).await else { return };
     let begun = Instant::now();
     for answer in join_all((0..CROWD).map(|_| get(&stage, WANTED))).await {
         assert_eq!(answer.status, 200);

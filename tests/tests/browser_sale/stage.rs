@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fantoccini::Locator;
 use reqwest::Method;
 use ropeline_tests::browser::{Browser, Setup};
-use ropeline_tests::edge_hosts::EdgeHost;
+use ropeline_tests::edge_hosts::{EdgeHost, permitted};
 use ropeline_tests::gateway::{Gateway, Sale, Settings};
 use ropeline_tests::origin::{Origin, Product};
 use ropeline_tests::ports::Port;
@@ -83,8 +83,8 @@ impl Stage {
         Self { gateway: gateway.into(), browser, public, _origin: origin.into(), cache: None, _edge: None }
     }
 
-    /// The same with Cloudflare's runtime in front of the gateway, and a shared cache between the two.
-    pub(crate) async fn set_behind_workerd(setup: Setup, sale: Sale, product: Product) -> Self {
+    /// The same with Cloudflare's runtime in front of the gateway, where it is to be had, and a shared cache between the two.
+    pub(crate) async fn set_behind_workerd(setup: Setup, sale: Sale, product: Product) -> Option<Self> {
         let browser = Browser::open(setup).await;
         let port = Port::free();
         let gateway = Gateway::start(Settings::new(port.address()), &[sale]).await;
@@ -93,17 +93,17 @@ impl Stage {
         let edge = EdgeHost::start("workerd", |address, _| {
             guests::workerd(address, cache.address(), port.address(), &settings)
         });
-        let edge = edge.await.unwrap_or_else(|missing| panic!("{missing}"));
+        let edge = permitted(edge.await)?;
         let public = edge.url("");
         let origin = Origin::start_behind(port, &gateway, &product, &public).await;
-        Self {
+        Some(Self {
             gateway: gateway.into(),
             browser,
             public,
             _origin: origin.into(),
             cache: Some(cache.into()),
             _edge: Some(edge.into()),
-        }
+        })
     }
 
     /// Another browser before the same sale.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use ropeline_tests::conformance::vectors::{Act, Case, Vectors};
 use ropeline_tests::conformance::{Upstream, generate};
-use ropeline_tests::edge_hosts::{EdgeHost, Launch};
+use ropeline_tests::edge_hosts::{EdgeHost, Launch, permitted};
 use ropeline_tests::guests::{deployed, set};
 
 use crate::renewal::{ask, now};
@@ -79,9 +79,11 @@ async fn envoys_own_check_takes_the_tokens_that_the_gateway_issues_and_no_others
     let vectors = generate(now());
     let shop = Upstream::open("shop").await;
     let jwks = vectors.settings["shop"]["keys"].to_string();
-    let envoy = EdgeHost::start("envoy", |address, _| launch(address, shop.address(), jwks))
-        .await
-        .unwrap_or_else(|missing| panic!("{missing}"));
+    let Some(envoy) =
+        permitted(EdgeHost::start("envoy", |address, _| launch(address, shop.address(), jwks)).await)
+    else {
+        return;
+    };
     let cases = cases(&vectors);
     let good: Vec<&Case> = cases.iter().filter(|(_, admitted)| *admitted).map(|(case, _)| *case).collect();
     let bad = cases.len() - good.len();

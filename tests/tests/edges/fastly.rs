@@ -4,9 +4,11 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use ropeline_tests::conformance::{EdgeUnderTest, HostTraits, RawForm, Running, Upstream, run};
-use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
+use ropeline_tests::conformance::{CASE, EdgeUnderTest, HostTraits, RawForm, Running, Upstream, run};
+use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing, permitted};
 use ropeline_tests::guests::{deployed, guest, set};
+use ropeline_tests::raw::exchange;
+use ropeline_tests::wait::PATIENCE;
 use serde_json::json;
 
 use crate::rotation::{admitted_throughout, keys, settings, visit};
@@ -85,10 +87,8 @@ async fn fastly_does_as_every_edge_does() {
 async fn keys_are_exchanged_under_traffic() {
     let (gateway, shop) = (Upstream::open("gateway").await, Upstream::open("shop").await);
     let [old, new] = keys();
-    let host = match start(&settings(&[&old]), gateway.address(), shop.address()).await {
-        Ok(host) => host,
-        Err(missing) if missing.permitted().is_some() => return eprintln!("not run: {missing}"),
-        Err(missing) => panic!("{missing}"),
+    let Some(host) = permitted(start(&settings(&[&old]), gateway.address(), shop.address()).await) else {
+        return;
     };
     assert_eq!(visit(host.address(), &new.token()).await, Some(429), "a key that is not published yet");
     let published = async {
@@ -114,6 +114,37 @@ async fn fastly_serves_on_whatever_changes_and_whoever_is_away() {
     .await;
 }
 
+/// What the cache may keep is asked for by nobody in particular, and only in the one spelling that it has.
+#[tokio::test]
+async fn nothing_of_a_shopper_goes_through_the_cache() {
+    let (gateway, shop) = (Upstream::open("gateway").await, Upstream::open("shop").await);
+    let [key, _] = keys();
+    let started = start(&settings(&[&key]), gateway.address(), shop.address()).await;
+    let Some(host) = permitted(started) else { return };
+    let calls = [
+        ("sales/drop/snapshot", false),
+        ("sales/drop/room", false),
+        ("assets/room.0.js", false),
+        ("sales/drop/status", true),
+        ("sales/drop/snapshot?a", true),
+        ("sales//drop/snapshot", true),
+        ("assets/x/%2e%2e/%2e%2e/queue", true),
+        ("queue", true),
+    ];
+    for (number, (call, personal)) in calls.into_iter().enumerate() {
+        let request = format!(
+            "GET /api/v1/queue/{call} HTTP/1.1\r\nHost: shop.example\r\n{CASE}: {number}\r\nCookie: who=me\r\n\
+             Authorization: Basic eDp5\r\nRopeline-Ticket: x\r\nConnection: close\r\n\r\n"
+        );
+        exchange(host.address(), request.as_bytes(), PATIENCE).await.answer();
+        let received = gateway.received(number);
+        let [received] = &received[..] else { panic!("{call}: {received:?}") };
+        for name in ["cookie", "authorization", "ropeline-ticket"] {
+            assert_eq!(received.header(name).is_empty(), !personal, "{call}: {name}");
+        }
+    }
+}
+
 /// Settings too long for one entry are read from several, and an entry that is missing lets nobody pass.
 #[tokio::test]
 async fn long_settings_are_in_several_entries() {
@@ -129,11 +160,7 @@ async fn long_settings_are_in_several_entries() {
     }
     let long = document.to_string();
     assert!(long.len() > ENTRY, "it is long: {}", long.len());
-    let host = match start(&long, gateway.address(), shop.address()).await {
-        Ok(host) => host,
-        Err(missing) if missing.permitted().is_some() => return eprintln!("not run: {missing}"),
-        Err(missing) => panic!("{missing}"),
-    };
+    let Some(host) = permitted(start(&long, gateway.address(), shop.address()).await) else { return };
     assert_eq!(visit(host.address(), &key.token()).await, Some(200));
     let broken = store(&long).replace("\"part.1\"", "\"part.x\"");
     fs::write(host.folder().join("ropeline.json"), broken).expect("a store");

@@ -4,20 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use ropeline_tests::edge_hosts::binary;
+use ropeline_tests::edge_hosts::{binary, permitted};
 
 use crate::VECTORS;
 
 #[test]
 fn another_implementation_of_jose_takes_what_is_admitted_and_refuses_the_rest() {
-    let node = match binary("jose") {
-        Ok(node) => node,
-        Err(missing) => {
-            assert!(missing.permitted().is_some(), "{missing}");
-            eprintln!("conformance: jose: not run: {missing}");
-            return;
-        }
-    };
+    let Some(node) = permitted(binary("jose")) else { return };
     let conformance = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance");
     let (script, vectors) = (conformance.join("jose/check.mjs"), conformance.join("vectors.json"));
     let output = Command::new(node).arg(script).arg(vectors).output().expect("node");

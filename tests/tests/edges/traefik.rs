@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use ropeline_tests::conformance::{EdgeUnderTest, HostTraits, RawForm, Running, Upstream, run};
-use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing};
+use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing, permitted};
 use ropeline_tests::guests::{deployed, guest, set};
 use ropeline_tests::ports::Port;
 use ropeline_tests::raw::exchange;
@@ -150,9 +150,10 @@ async fn traefik_serves_on_whatever_changes_and_whoever_is_away() {
 #[tokio::test]
 async fn new_settings_are_taken_while_shoppers_come_and_under_bad_ones_nobody_passes() {
     let (gateway, shop, sale) = (Upstream::open("gateway").await, Upstream::open("shop").await, Sale::new());
-    let traefik = Started::new(&sale.both_keys(), gateway.address(), shop.address())
-        .await
-        .unwrap_or_else(|missing| panic!("{missing}"));
+    let Some(traefik) = permitted(Started::new(&sale.both_keys(), gateway.address(), shop.address()).await)
+    else {
+        return;
+    };
     let edge = traefik.host.address();
     let renew = |settings: &str| traefik.renew(settings);
     assert_eq!((sale.admitted(edge).await, sale.without_token(edge).await), (200, 401));
@@ -166,6 +167,8 @@ async fn new_settings_are_taken_while_shoppers_come_and_under_bad_ones_nobody_pa
     renew(r#"{"version":1,"send_to":"shop"}"#);
     until("the plugin has bad settings", || async { (sale.admitted(edge).await == 503).then_some(()) }).await;
     assert_eq!(sale.without_token(edge).await, 503);
+    let log = fs::read_to_string(traefik.host.folder().join("traefik.log")).expect("its log");
+    assert!(log.contains("ropeline: nobody passes: settings_member_invalid"), "{log}");
     renew(&sale.both_keys());
     until("the plugin has good settings again", || async {
         (sale.admitted(edge).await == 200).then_some(())

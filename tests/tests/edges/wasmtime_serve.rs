@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use ropeline_tests::conformance::{EdgeUnderTest, HostTraits, RawForm, Running, Upstream, run};
-use ropeline_tests::edge_hosts::{Missing, binary};
+use ropeline_tests::edge_hosts::{Missing, binary, permitted};
 use ropeline_tests::guests::{deployed, guest, set};
 use ropeline_tests::ports::Port;
 use ropeline_tests::process::Process;
@@ -94,11 +94,7 @@ async fn a_new_process_with_new_keys_takes_over_while_the_old_one_serves() {
         let (gateway, shop) = (gateway.address(), shop.address());
         async move { Served::start(&settings, gateway, shop).await }
     };
-    let mut first = match start(settings(&[&old])).await {
-        Ok(served) => served,
-        Err(missing) if missing.permitted().is_some() => return eprintln!("not run: {missing}"),
-        Err(missing) => panic!("{missing}"),
-    };
+    let Some(mut first) = permitted(start(settings(&[&old])).await) else { return };
     assert_eq!(visit(first.port.address(), &new.token()).await, Some(429), "a key that is not published yet");
 
     let both = start(settings(&[&old, &new]));
@@ -160,10 +156,8 @@ async fn settings_that_are_refused_let_nobody_pass() {
     let (gateway, shop) = (Upstream::open("gateway").await, Upstream::open("shop").await);
     let [key, _] = keys();
     let misspelt = settings(&[&key]).replace("\"send_to\"", "\"sends_to\"");
-    let served = match Served::start(&misspelt, gateway.address(), shop.address()).await {
-        Ok(served) => served,
-        Err(missing) if missing.permitted().is_some() => return eprintln!("not run: {missing}"),
-        Err(missing) => panic!("{missing}"),
+    let Some(served) = permitted(Served::start(&misspelt, gateway.address(), shop.address()).await) else {
+        return;
     };
     assert_eq!(visit(served.port.address(), &key.token()).await, Some(503));
     let log = served.process.log();

@@ -56,7 +56,7 @@ use std::net::SocketAddr;
 
 use reqwest::{Method, StatusCode};
 use ropeline_edge::Room;
-use ropeline_tests::edge_hosts::{EdgeHost, Missing};
+use ropeline_tests::edge_hosts::{EdgeHost, Missing, permitted};
 use ropeline_tests::gateway::{Gateway, Sale, Settings};
 use ropeline_tests::shop::{BODY, Received, Shop};
 use ropeline_tests::visitor::{Answer, Visitor};
@@ -75,18 +75,6 @@ struct House {
     shop: Shop,
     gateway: Gateway,
     host: EdgeHost,
-}
-
-/// What answers a host that is not installed: nothing, where the list permits it.
-pub(crate) fn permitted<T>(started: Result<T, Missing>) -> Option<T> {
-    match started {
-        Ok(started) => Some(started),
-        Err(missing) if missing.permitted().is_some() => {
-            eprintln!("not run: {missing}");
-            None
-        }
-        Err(missing) => panic!("{missing}"),
-    }
 }
 
 /// Settings of a gateway that stands behind a host on this machine.

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use ropeline_tests::conformance::generate;
-use ropeline_tests::edge_hosts::binary;
+use ropeline_tests::edge_hosts::{binary, permitted};
 use ropeline_tests::guests::javascript_module;
 use serde_json::Value;
 
@@ -13,14 +13,7 @@ const NOW: u64 = 1_800_000_000;
 
 #[test]
 fn the_module_in_node_plans_as_every_edge_does() {
-    let node = match binary("node") {
-        Ok(node) => node,
-        Err(missing) => {
-            assert!(missing.permitted().is_some(), "{missing}");
-            eprintln!("conformance: node: not run: {missing}");
-            return;
-        }
-    };
+    let Some(node) = permitted(binary("node")) else { return };
     let vectors = generate(NOW);
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("vectors.json");
