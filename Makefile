@@ -33,6 +33,7 @@ lint: ## formatting, clippy, licences, bans, sources and (where it can be reache
 	$(CARGO) fmt --check --manifest-path edge-wasm/Cargo.toml --all
 	$(CARGO) fmt --check --manifest-path tests/fuzz/Cargo.toml
 	$(CARGO) clippy --locked --workspace --all-features --all-targets -- -D warnings
+	scripts/guests-clippy.sh
 	scripts/deny.sh
 
 fmt: ## formats the code

@@ -161,6 +161,15 @@ impl Settings {
         Ok(Self { known_answer: Some(token), ..self })
     }
 
+    /// Verifies the known answer, where there is one, for whoever read them with [`Self::from_json_unproven`].
+    ///
+    /// # Errors
+    /// [`SettingsError::KnownAnswer`] if it does not verify.
+    pub fn prove(&self) -> Result<(), SettingsError> {
+        let Some(token) = &self.known_answer else { return Ok(()) };
+        self.keys.admission(token).map(drop).map_err(SettingsError::KnownAnswer)
+    }
+
     /// The policy.
     #[must_use]
     pub const fn policy(&self) -> &Policy {

@@ -1,6 +1,7 @@
 //! What the host's operator says: variables of the component's environment.
 
 use alloc::string::String;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use ropeline_edge::Settings;
 use spin::Once;
@@ -24,8 +25,29 @@ pub(crate) struct Origin {
 
 static ENVIRONMENT: Once<Option<Environment>> = Once::new();
 
+/// Whether this instance has had a request.
+static USED: AtomicBool = AtomicBool::new(false);
+
+static PROVEN: Once<bool> = Once::new();
+
 /// The environment, read once in an instance's life. `None` when the edge cannot do its work with it: nobody passes then.
+///
+/// The known answer is verified at an instance's second request: where each request has an instance of its own, it would
+/// cost every one of them a second verification.
 pub(crate) fn read() -> Option<&'static Environment> {
+    let environment = parsed()?;
+    let proven = !USED.swap(true, Ordering::Relaxed)
+        || *PROVEN.call_once(|| match environment.settings.prove() {
+            Ok(()) => true,
+            Err(refused) => {
+                complain(refused.code());
+                false
+            }
+        });
+    proven.then_some(environment)
+}
+
+fn parsed() -> Option<&'static Environment> {
     ENVIRONMENT
         .call_once(|| match parse() {
             Ok(environment) => Some(environment),

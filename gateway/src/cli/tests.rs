@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ropeline_queue::{DrawState, DrawView, Manifest, UnixMillis, draw};
 use ropeline_token::{AdmissionClaims, Claims, KeySet, SigningKey, TicketClaims};
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
@@ -315,6 +316,49 @@ async fn settings_for_an_edge_are_written_in_its_form_and_checked() {
     bad(&["edge", "check", text(&file)], 1, "until 2023-11-14T22:13:20Z; since then everybody passes");
     fs::write(&file, printed.replace("\"past_expiry\"", "\"past_expire\"")).unwrap();
     bad(&["edge", "check", text(&file)], 1, "(settings_member_unknown): past_expire: no such member");
+
+    let template = folder.path().join("template");
+    for (cdn, around) in [("envoy", r#"{"value": "SETTINGS"}"#), ("traefik", "settings: |\n  SETTINGS\n")] {
+        fs::write(&template, around).unwrap();
+        let (filled, done) = asked(export(&["--for", cdn, "--template", text(&template)])).await;
+        assert_eq!(done, Ok(()), "{cdn}");
+        let document = match cdn {
+            "envoy" => serde_json::from_str::<serde_json::Value>(&filled).unwrap()["value"]
+                .as_str()
+                .unwrap()
+                .to_owned(),
+            _ => filled.lines().nth(1).unwrap().trim().to_owned(),
+        };
+        assert!(ropeline_edge::Settings::from_json(document.as_bytes()).is_ok(), "{cdn}: {filled}");
+    }
+    fs::write(&template, "none").unwrap();
+    let (_, done) = asked(export(&["--for", "envoy", "--template", text(&template)])).await;
+    assert!(done.clone().is_err_and(|(_, text)| text.contains("exactly once")), "{done:?}");
+
+    // Akamai's edge never sees the shop's host name.
+    for (id, route, fits) in [("hostless", "/sale", true), ("hosted", "shop.example/sale", false)] {
+        let sale = json!({ "id": id, "max_active": 5, "protect": { "routes": [route] } });
+        let answer = reqwest::Client::new()
+            .post(format!("http://{}/api/v1/operator/sales", running.address))
+            .bearer_auth(TOKEN)
+            .json(&sale)
+            .send()
+            .await
+            .unwrap();
+        assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
+        let (_, done) = asked(export(&["--for", "akamai"])).await;
+        match done {
+            Ok(()) => assert!(fits),
+            Err((code, text)) => {
+                assert!(
+                    !fits && code == 1 && text.contains("hosted") && text.contains("shop.example"),
+                    "{text}"
+                );
+            }
+        }
+    }
+    let (_, done) = asked(export(&["--for", "cloudflare"])).await;
+    assert_eq!(done, Ok(()));
 
     let (_, done) = asked(export(&["--for", "envoy", "--expires-in", "1"])).await;
     assert!(done.clone().is_err_and(|(code, text)| code == 1 && text.contains("not a duration")), "{done:?}");

@@ -63,6 +63,9 @@ pub struct HostTraits {
     pub keeps_host: bool,
     /// Whether the host answers for an upstream it cannot reach by itself, without a word to the guest.
     pub hides_failures: bool,
+    /// Whether calls whose answers are the same for everyone are sent on without what tells of a visitor, through the
+    /// host's cache.
+    pub shares_calls: bool,
 }
 
 /// A host that runs. It ends with this value.

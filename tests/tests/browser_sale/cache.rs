@@ -4,7 +4,7 @@
 use std::fs;
 use std::net::SocketAddr;
 
-use ropeline_tests::edge_hosts::{EdgeHost, Launch};
+use ropeline_tests::edge_hosts::{EdgeHost, Launch, permitted};
 
 /// It takes no heed of cookies, keeps answers that set some, and those that say nothing of caches (RFC 9111, sections 3
 /// and 4.2.2).
@@ -51,7 +51,7 @@ pub(crate) struct Asked {
 }
 
 impl Cache {
-    pub(crate) async fn before(gateway: SocketAddr) -> Self {
+    pub(crate) async fn before(gateway: SocketAddr) -> Option<Self> {
         let host = EdgeHost::start("nginx", |address, folder| {
             let text = CONFIGURATION.replace("ADDRESS", &address.to_string());
             Launch::new().file("nginx.conf", text.replace("GATEWAY", &gateway.to_string())).arguments([
@@ -63,7 +63,7 @@ impl Cache {
                 "nginx.conf",
             ])
         });
-        Self(host.await.unwrap_or_else(|missing| panic!("{missing}")))
+        Some(Self(permitted(host.await)?))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

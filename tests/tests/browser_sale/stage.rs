@@ -89,7 +89,7 @@ impl Stage {
         let port = Port::free();
         let gateway = Gateway::start(Settings::new(port.address()), &[sale]).await;
         let settings = exported(&gateway, "cloudflare");
-        let cache = Cache::before(gateway.address()).await;
+        let cache = Cache::before(gateway.address()).await?;
         let edge = EdgeHost::start("workerd", |address, _| {
             guests::workerd(address, cache.address(), port.address(), &settings)
         });

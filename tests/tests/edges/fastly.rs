@@ -31,6 +31,7 @@ impl EdgeUnderTest for Fastly {
         HostTraits {
             alters: [Backslash, DotSegments, Host, Target, UrlCharacters].into(),
             keeps_host: true,
+            shares_calls: true,
             ..HostTraits::default()
         }
     }

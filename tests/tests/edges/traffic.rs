@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ropeline_tests::conformance::Upstream;
-use ropeline_tests::edge_hosts::{EdgeHost, Missing};
+use ropeline_tests::edge_hosts::{EdgeHost, Missing, permitted};
 use ropeline_tests::gateway::{Gateway, Sale};
 use ropeline_tests::raw::Response;
 use ropeline_tests::wait::{PATIENCE, until, within};
 use serde_json::{Value, json};
 
-use crate::gateway_asked::{behind, permitted};
+use crate::gateway_asked::behind;
 use crate::rotation::{Key, keys};
 
 use self::clients::{Traffic, Who, ask};

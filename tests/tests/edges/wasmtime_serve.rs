@@ -11,6 +11,7 @@ use ropeline_tests::edge_hosts::{Missing, binary, permitted};
 use ropeline_tests::guests::{deployed, guest, set};
 use ropeline_tests::ports::Port;
 use ropeline_tests::process::Process;
+use ropeline_tests::wait::until;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -148,6 +149,23 @@ async fn wasmtime_serve_serves_on_whatever_changes_and_whoever_is_away() {
 fn interrupt(process: &Process) {
     let id = i32::try_from(process.id()).ok().and_then(Pid::from_raw).expect("a process id");
     kill_process(id, Signal::INT).expect("a process that runs");
+}
+
+/// An instance that serves more than one request finds out that its build, or its keys, are broken.
+#[tokio::test]
+async fn an_instance_whose_known_answer_is_refused_lets_nobody_pass() {
+    let (gateway, shop) = (Upstream::open("gateway").await, Upstream::open("shop").await);
+    let [key, other] = keys();
+    let mut document: serde_json::Value = serde_json::from_str(&settings(&[&key])).expect("JSON");
+    document["known_answer"] = other.token().into();
+    let started = Served::start(&document.to_string(), gateway.address(), shop.address()).await;
+    let Some(served) = permitted(started) else { return };
+    until("an instance has served a second request", || async {
+        (visit(served.port.address(), &key.token()).await == Some(503)).then_some(())
+    })
+    .await;
+    let log = served.process.log();
+    assert!(log.contains("nobody passes: settings_known_answer_refused"), "{log}");
 }
 
 /// Without settings nobody passes, and the log says why.

@@ -45,6 +45,29 @@ impl Cdn {
     }
 }
 
+impl Cdn {
+    /// A file of the host's with the settings in place of the word `SETTINGS`.
+    ///
+    /// # Errors
+    /// When it does not stand there exactly once.
+    pub(super) fn fill(self, template: &str, document: &str) -> Result<String, Failure> {
+        const WORD: &str = "SETTINGS";
+        if template.matches(WORD).count() != 1 {
+            return Err(Failure::Found(format!(
+                "the word {WORD} does not stand in the template exactly once"
+            )));
+        }
+        let form = self.form(document);
+        let form = form.trim_end();
+        let quoted = format!("\"{WORD}\"");
+        Ok(if template.contains(&quoted) {
+            template.replace(&quoted, &Value::from(form).to_string())
+        } else {
+            template.replace(WORD, form)
+        })
+    }
+}
+
 /// A Config Store as an object of strings. `settings` is the document or, where that is too long, the keys of its pieces.
 ///
 /// The keys tell the pieces of one document from those of another: `settings`, written last, replaces all at once.

@@ -22,6 +22,7 @@ impl EdgeUnderTest for Lambda {
             alters: [EmptyQuery, Target, Host, Method, FieldBytes].into(),
             keeps_host: true,
             hides_failures: true,
+            ..HostTraits::default()
         }
     }
 
