@@ -335,31 +335,6 @@ async fn settings_for_an_edge_are_written_in_its_form_and_checked() {
     let (_, done) = asked(export(&["--for", "envoy", "--template", text(&template)])).await;
     assert!(done.clone().is_err_and(|(_, text)| text.contains("exactly once")), "{done:?}");
 
-    // Akamai's edge never sees the shop's host name.
-    for (id, route, fits) in [("hostless", "/sale", true), ("hosted", "shop.example/sale", false)] {
-        let sale = json!({ "id": id, "max_active": 5, "protect": { "routes": [route] } });
-        let answer = reqwest::Client::new()
-            .post(format!("http://{}/api/v1/operator/sales", running.address))
-            .bearer_auth(TOKEN)
-            .json(&sale)
-            .send()
-            .await
-            .unwrap();
-        assert!(answer.status().is_success(), "{}", answer.text().await.unwrap());
-        let (_, done) = asked(export(&["--for", "akamai"])).await;
-        match done {
-            Ok(()) => assert!(fits),
-            Err((code, text)) => {
-                assert!(
-                    !fits && code == 1 && text.contains("hosted") && text.contains("shop.example"),
-                    "{text}"
-                );
-            }
-        }
-    }
-    let (_, done) = asked(export(&["--for", "cloudflare"])).await;
-    assert_eq!(done, Ok(()));
-
     let (_, done) = asked(export(&["--for", "envoy", "--expires-in", "1"])).await;
     assert!(done.clone().is_err_and(|(code, text)| code == 1 && text.contains("not a duration")), "{done:?}");
     let unknown =

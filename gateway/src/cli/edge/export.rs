@@ -165,3 +165,24 @@ fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
         .and_then(|()| fs::rename(&beside, path))
         .with_context(|| format!("cannot write {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(route: &str) -> Policy {
+        let text = format!(
+            r#"{{"issuer": "shop", "api_prefix": "/api/v1/queue", "secure_cookies": true, "sales": [
+                {{"sale": "drop", "epoch": 0, "gate": "queue", "routes": [{route}]}}]}}"#
+        );
+        Policy::from_json(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_route_that_akamai_could_not_tell_by_its_host_is_named() {
+        assert!(names_no_host(&policy(r#"{"path": "/sale"}"#)).is_ok());
+        let said =
+            names_no_host(&policy(r#"{"path": "/sale", "host": "shop.example"}"#)).unwrap_err().to_string();
+        assert!(said.contains("drop") && said.contains("shop.example"), "{said}");
+    }
+}
