@@ -10,6 +10,8 @@
 //! Reports of the payment service may come twice, late and in any order; every one of them has an answer in every state.
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;
 
 /// The state of a hold.
