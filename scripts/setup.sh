@@ -16,6 +16,7 @@ cd "$(dirname "$0")/.."
 NEXTEST_VERSION=0.9.143
 DENY_VERSION=0.20.2
 FUZZ_VERSION=0.13.2
+LOCALSTRIPE_VERSION=1.15.10
 
 # === System packages ===
 
@@ -40,6 +41,7 @@ for_test() {
     compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null ||
     want faketime "tests with the database's clock stepped"
   have node || want nodejs "tests of the waiting page's script"
+  python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "a stand-in for Stripe in the payment tests"
 }
 
 for_bench() {
@@ -93,6 +95,18 @@ cargo_tool() {
     cargo install --quiet --locked --version "$2" "$1"
 }
 
+# === Stand-in for Stripe ===
+
+# In a folder of its own in the cache; origin/tests/suite/localstripe.rs starts it.
+localstripe() {
+  local folder="${XDG_CACHE_HOME:-$HOME/.cache}/ropeline/localstripe-$LOCALSTRIPE_VERSION"
+  [ -e "$folder/ready" ] && return 0
+  say "localstripe is missing; installing version $LOCALSTRIPE_VERSION into $folder"
+  python3 -m venv --clear "$folder"
+  "$folder/bin/pip" install --quiet --disable-pip-version-check "localstripe==$LOCALSTRIPE_VERSION"
+  touch "$folder/ready"
+}
+
 # === What for ===
 
 case "${1:-}" in
@@ -109,6 +123,7 @@ test)
   cargo_tool cargo-nextest "$NEXTEST_VERSION"
   cargo_tool cargo-deny "$DENY_VERSION"
   scripts/edge-hosts.sh
+  localstripe
   ;;
 lint)
   for_build

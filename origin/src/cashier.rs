@@ -4,18 +4,19 @@
 //! Driving it twice at once is harmless, because the payment service does its work once for a purchase and the books
 //! take a report that says nothing new as nothing.
 
+mod patience;
+
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
 use crate::checkout::{Hold, Payment, Report};
 use crate::model::Purchase;
-use crate::payments::{Charge, NoReply, Payments, Status};
+use crate::payments::{Charge, Opened, Payments, Status};
 use crate::store::{Store, StoreError};
+pub(crate) use patience::Patience;
 
-/// How long one answer of the payment service is waited for.
-const REPLY: Duration = Duration::from_secs(5);
 /// A payment that the payment service has never heard of is given up only when no request for it can be under way any
 /// more, in milliseconds.
 const GIVE_UP: i64 = 15_000;
@@ -31,6 +32,16 @@ const TURNS: usize = 8;
 pub(crate) struct Cashier {
     store: Store,
     payments: Arc<dyn Payments>,
+}
+
+/// What asking the payment service came to.
+enum Asked {
+    /// Nothing new.
+    Nothing,
+    /// This, to be taken into the books.
+    Said(Report, Option<String>),
+    /// The purchase has been noted anew, and is to be asked about again.
+    Noted(Box<Purchase>),
 }
 
 // === impl Cashier ===
@@ -56,7 +67,14 @@ impl Cashier {
     pub(crate) async fn drive(&self, id: &str) -> Result<Option<Purchase>, StoreError> {
         let Some(mut purchase) = self.store.any_purchase(id).await? else { return Ok(None) };
         for _ in 0..TURNS {
-            let Some((report, reason)) = self.ask(&purchase).await? else { return Ok(Some(purchase)) };
+            let (report, reason) = match self.ask(&purchase).await? {
+                Asked::Nothing => return self.store.any_purchase(id).await,
+                Asked::Said(report, reason) => (report, reason),
+                Asked::Noted(noted) => {
+                    purchase = *noted;
+                    continue;
+                }
+            };
             let before = purchase.state;
             let Some(after) = self.store.report(id.to_owned(), report, reason).await? else {
                 return Ok(None);
@@ -70,53 +88,95 @@ impl Cashier {
         Ok(Some(purchase))
     }
 
-    /// Asks the payment service for what the purchase needs next. `None`: nothing new.
-    async fn ask(&self, purchase: &Purchase) -> Result<Option<(Report, Option<String>)>, StoreError> {
-        let id = purchase.id.as_str();
-        let reply = match purchase.state {
-            Payment::Authorising if purchase.reservation.state == Hold::Paying => {
-                let charge = Charge {
-                    purchase: id.to_owned(),
-                    amount_minor: purchase.reservation.amount_minor,
-                    currency: purchase.reservation.currency.clone(),
-                    method: purchase.method.clone(),
-                };
-                timely(self.payments.authorise(&charge)).await
+    /// Asks the payment service how a purchase stands, settled or not, and takes that into the books. `false`: it did not
+    /// answer.
+    ///
+    /// # Errors
+    /// When the books cannot be read or written.
+    pub(crate) async fn look(&self, purchase: &Purchase) -> Result<bool, StoreError> {
+        let status = match self.payments.status(&charge(purchase)).await {
+            Ok(status) => status,
+            Err(error) => {
+                tracing::info!(purchase = purchase.id, %error, "a webhook will have to come again");
+                return Ok(false);
             }
-            Payment::Authorising => timely(self.payments.status(id)).await,
-            Payment::Capturing => timely(self.payments.capture(id)).await,
-            Payment::Voiding => timely(self.payments.void(id)).await,
-            Payment::Refunding => timely(self.payments.refund(id)).await,
-            Payment::Sold | Payment::Declined | Payment::Voided | Payment::Refunded => return Ok(None),
+        };
+        self.point(purchase, &status).await?;
+        if let Some((report, reason)) = status.report() {
+            self.store.report(purchase.id.clone(), report, reason).await?;
+        }
+        Ok(true)
+    }
+
+    /// Notes where the shopper has to confirm the payment.
+    async fn point(&self, purchase: &Purchase, status: &Status) -> Result<(), StoreError> {
+        if let Status::Pending { redirect } = status
+            && purchase.state == Payment::Authorising
+            && *redirect != purchase.redirect_url
+        {
+            self.store.note(purchase.id.clone(), None, redirect.clone()).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks the payment service for what the purchase needs next.
+    async fn ask(&self, purchase: &Purchase) -> Result<Asked, StoreError> {
+        let id = purchase.id.as_str();
+        let charge = charge(purchase);
+        let reply = match purchase.state {
+            Payment::Authorising if purchase.provider_ref.is_none() => {
+                match self.payments.open(&charge).await {
+                    Ok(Opened::Nameless) if purchase.reservation.state == Hold::Paying => {
+                        self.payments.authorise(&charge).await
+                    }
+                    Ok(Opened::Nameless) => self.payments.void(&charge).await,
+                    Ok(Opened::Named(name)) => {
+                        let noted = self.store.note(id.to_owned(), Some(name), None).await?;
+                        return Ok(noted.map_or(Asked::Nothing, |noted| Asked::Noted(Box::new(noted))));
+                    }
+                    Ok(Opened::Refused(reason)) => Ok(Status::Declined(reason)),
+                    Err(error) => Err(error),
+                }
+            }
+            Payment::Authorising if purchase.reservation.state == Hold::Paying => {
+                match self.payments.status(&charge).await {
+                    Ok(Status::Opened) => self.payments.authorise(&charge).await,
+                    reply => reply,
+                }
+            }
+            // Nobody wants it any more: it is shut, lest it be confirmed after all.
+            Payment::Authorising => self.payments.void(&charge).await,
+            Payment::Capturing => self.payments.capture(&charge).await,
+            Payment::Voiding => self.payments.void(&charge).await,
+            Payment::Refunding => self.payments.refund(&charge).await,
+            Payment::Sold | Payment::Declined | Payment::Voided | Payment::Refunded => {
+                return Ok(Asked::Nothing);
+            }
         };
         let status = match reply {
             Ok(status) => status,
             Err(error) => {
                 tracing::info!(purchase = id, state = purchase.state.as_str(), %error, "will ask again");
-                return Ok(None);
+                return Ok(Asked::Nothing);
             }
         };
-        Ok(match status {
-            Status::Pending => None,
-            Status::Unknown if self.store.age_ms(purchase).await? < GIVE_UP => None,
-            Status::Unknown => Some((Report::NeverHeard, None)),
-            Status::Authorised => Some((Report::Authorised, None)),
-            Status::Declined(reason) => Some((Report::Declined, Some(reason))),
-            Status::CaptureRefused(reason) => Some((Report::CaptureRefused, Some(reason))),
-            Status::Captured => Some((Report::Captured, None)),
-            Status::Voided => Some((Report::Voided, None)),
-            Status::Refunded => Some((Report::Refunded, None)),
-        })
+        if status == Status::Unknown && self.store.age_ms(purchase).await? >= GIVE_UP {
+            return Ok(Asked::Said(Report::NeverHeard, None));
+        }
+        self.point(purchase, &status).await?;
+        Ok(status.report().map_or(Asked::Nothing, |(report, reason)| Asked::Said(report, reason)))
     }
 
-    /// Drives every purchase that nobody has touched for a while: after a crash, a lost reply, a webhook that never came.
+    /// Drives the purchases that nobody has touched for a while: after a crash, a lost reply, a webhook that never came, an
+    /// authorisation that ran out. Those that could not be driven on are left alone for longer and longer.
     ///
     /// # Errors
     /// When the books cannot be read or written.
-    pub(crate) async fn reconcile(&self) -> Result<(), StoreError> {
+    pub(crate) async fn reconcile(&self, patience: &mut Patience) -> Result<(), StoreError> {
+        let unsettled = self.store.unsettled(IDLE).await?;
         let mut driving = JoinSet::new();
         let mut failed = Ok(());
-        for id in self.store.unsettled(IDLE).await? {
+        for id in patience.due(unsettled, Instant::now()) {
             if driving.len() >= AT_A_TIME
                 && let Some(Ok(Err(error))) = driving.join_next().await
             {
@@ -137,15 +197,22 @@ impl Cashier {
     pub(crate) async fn keep_reconciling(self, every: Duration) {
         let mut tick = tokio::time::interval(every);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut patience = Patience::default();
         loop {
             tick.tick().await;
-            if let Err(error) = self.reconcile().await {
+            if let Err(error) = self.reconcile(&mut patience).await {
                 tracing::warn!(%error, "could not reconcile; will try again");
             }
         }
     }
 }
 
-async fn timely(reply: impl Future<Output = Result<Status, NoReply>>) -> Result<Status, NoReply> {
-    tokio::time::timeout(REPLY, reply).await.unwrap_or_else(|_| Err(NoReply("it took too long".to_owned())))
+fn charge(purchase: &Purchase) -> Charge {
+    Charge {
+        purchase: purchase.id.clone(),
+        reference: purchase.provider_ref.clone(),
+        amount_minor: purchase.reservation.amount_minor,
+        currency: purchase.reservation.currency.clone(),
+        method: purchase.method.clone(),
+    }
 }

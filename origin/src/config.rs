@@ -17,6 +17,11 @@
 //!
 //! [payments]
 //! webhook_secret = "whsec_…"                                  # 16 characters or more
+//! # Real money instead:
+//! # provider = "stripe"
+//! # [payments.stripe]
+//! # secret_key = "sk_…"
+//! # webhook_secrets = ["whsec_…"]                             # of an endpoint at <public_url>/webhooks/payments
 //!
 //! [[products]]
 //! id = "sneaker"
@@ -38,6 +43,7 @@
 //! labels = ["A-1", "A-2", "B-1"]                              # instead of numbers, in the order they are given away
 //! ```
 
+mod payments;
 #[cfg(test)]
 mod tests;
 
@@ -53,8 +59,9 @@ use serde::Deserialize;
 
 use crate::admission::{KeySource, Terms};
 use crate::model::{Kind, Product};
-use crate::payments::signature::WebhookSecret;
 use crate::store::{ProductSeed, SeedStock};
+pub(crate) use payments::PaymentsConfig;
+pub use payments::{RawPayments, RawProvider, RawStripe};
 
 /// A configuration as written. Unknown members are refused.
 #[derive(Clone, Debug, Deserialize)]
@@ -115,20 +122,6 @@ pub struct RawAdmission {
     pub leeway_seconds: u64,
 }
 
-/// The payment service, as written.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RawPayments {
-    /// Shared with the payment service, which signs its webhooks with it.
-    pub webhook_secret: String,
-    /// How often unsettled purchases are asked about.
-    #[serde(default = "default_reconcile_seconds")]
-    pub reconcile_seconds: u64,
-    /// How long the test provider's slow cards take.
-    #[serde(default = "default_test_delay_ms")]
-    pub test_delay_ms: u64,
-}
-
 /// A product, as written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -180,12 +173,6 @@ fn default_refresh_seconds() -> u64 {
 fn default_leeway_seconds() -> u64 {
     Leeway::default().seconds()
 }
-fn default_reconcile_seconds() -> u64 {
-    5
-}
-fn default_test_delay_ms() -> u64 {
-    5_000
-}
 fn default_max_quantity() -> i64 {
     1
 }
@@ -202,9 +189,8 @@ pub struct Config {
     pub(crate) keys: KeySource,
     pub(crate) refresh: Duration,
     pub(crate) terms: Terms,
-    pub(crate) webhook_secret: WebhookSecret,
+    pub(crate) payments: PaymentsConfig,
     pub(crate) reconcile: Duration,
-    pub(crate) test_delay: Duration,
     pub(crate) products: Vec<ProductSeed>,
 }
 
@@ -304,16 +290,9 @@ impl RawConfig {
         let keys = key_source(&self.admission, &mut faults);
         let refresh = faults.seconds("admission.refresh_seconds", self.admission.refresh_seconds, 1, 86_400);
         let terms = terms(&self.admission, &mut faults);
-        let webhook_secret = WebhookSecret::new(&self.payments.webhook_secret).ok_or(()).map_err(|()| {
-            faults.add("payments.webhook_secret", "must have at least 16 characters; take 32 random ones");
-        });
+        let payments = payments::check(&self.payments, &self.products, &self.public_url, &mut faults);
         let reconcile =
             faults.seconds("payments.reconcile_seconds", self.payments.reconcile_seconds, 1, 3_600);
-        faults.check(
-            self.payments.test_delay_ms <= 3_600_000,
-            "payments.test_delay_ms",
-            format!("must be at most 3600000, is {}", self.payments.test_delay_ms),
-        );
         faults.check(
             !self.products.is_empty(),
             "products",
@@ -328,8 +307,8 @@ impl RawConfig {
                 format!("{:?} is there twice; give each product an id of its own", product.id),
             );
         }
-        match (listen, public_authority, keys, terms, webhook_secret) {
-            (Ok(listen), Ok(public_authority), Some(keys), Some(terms), Ok(webhook_secret))
+        match (listen, public_authority, keys, terms, payments) {
+            (Ok(listen), Ok(public_authority), Some(keys), Some(terms), Some(payments))
                 if faults.0.is_empty() =>
             {
                 Ok(Config {
@@ -342,9 +321,8 @@ impl RawConfig {
                     keys,
                     refresh,
                     terms,
-                    webhook_secret,
+                    payments,
                     reconcile,
-                    test_delay: Duration::from_millis(self.payments.test_delay_ms),
                     products: self.products.into_iter().map(RawProduct::seed).collect(),
                 })
             }

@@ -32,7 +32,6 @@ use crate::admission::Admission;
 use crate::answer::Answer;
 use crate::cashier::Cashier;
 use crate::payments::Payments;
-use crate::payments::signature::WebhookSecret;
 use crate::store::Store;
 use keys::InFlight;
 use request::Flavour;
@@ -47,7 +46,6 @@ pub(crate) struct App {
     pub(crate) cashier: Cashier,
     pub(crate) payments: Arc<dyn Payments>,
     pub(crate) admission: Admission,
-    pub(crate) secret: WebhookSecret,
     /// Host and port under which shoppers see the shop.
     pub(crate) authority: Arc<str>,
     in_flight: InFlight,
@@ -61,7 +59,6 @@ impl App {
         cashier: Cashier,
         payments: Arc<dyn Payments>,
         admission: Admission,
-        secret: WebhookSecret,
         authority: &str,
     ) -> Self {
         Self {
@@ -69,7 +66,6 @@ impl App {
             cashier,
             payments,
             admission,
-            secret,
             authority: authority.into(),
             in_flight: InFlight::default(),
         }
@@ -84,6 +80,7 @@ impl App {
             .route("/reservations/{id}/extension", post(shop::extend))
             .route("/reservations/{id}/purchases", post(shop::pay))
             .route("/purchases/{id}", get(shop::purchase))
+            .route("/purchases/{id}/return", get(shop::returned))
             .route("/checkout/{id}", get(shop::checkout))
             .route_layer(middleware::from_fn_with_state(self.clone(), request::admit));
         let operator = Router::new()

@@ -280,6 +280,7 @@ impl Purchase {
             "currency": self.reservation.currency,
             "created_at": self.created_at,
             "reservation": self.reservation.json(),
+            "next_action": self.redirect_url.as_ref().map(|url| serde_json::json!({ "redirect_to": url })),
             "links": { "self": self.path() },
         })
     }

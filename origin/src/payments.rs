@@ -1,15 +1,21 @@
-//! Payment services: what the shop asks of one, and the built-in test provider.
+//! Payment services: what the shop asks of one, Stripe, and the built-in test provider.
 
 pub(crate) mod signature;
+pub(crate) mod stripe;
 pub(crate) mod test_provider;
 
 use async_trait::async_trait;
 
-/// What is to be paid.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use crate::checkout::Report;
+use signature::WebhookSecret;
+
+/// A payment, as both sides know it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Charge {
     /// The shop's name for the payment: asking twice by one name never charges twice.
     pub purchase: String,
+    /// The payment service's name for it, as the shop's books have it.
+    pub reference: Option<String>,
     /// In the currency's minor unit.
     pub amount_minor: i64,
     /// ISO 4217 code.
@@ -23,8 +29,13 @@ pub(crate) struct Charge {
 pub(crate) enum Status {
     /// Nothing under this name.
     Unknown,
+    /// It has a name there, and the money has not been asked for.
+    Opened,
     /// Not decided yet.
-    Pending,
+    Pending {
+        /// Where the shopper has to confirm it.
+        redirect: Option<String>,
+    },
     /// The money is set aside.
     Authorised,
     /// No, with words for the shopper.
@@ -33,10 +44,21 @@ pub(crate) enum Status {
     CaptureRefused(String),
     /// The money has moved.
     Captured,
-    /// What was set aside is given back.
+    /// What was set aside is given back, and nothing can be taken under this name any more.
     Voided,
     /// What had moved is given back.
     Refunded,
+}
+
+/// What came of [`Payments::open`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// The payment service goes by the shop's names.
+    Nameless,
+    /// Its name there.
+    Named(String),
+    /// There will be no payment, in words for the shopper.
+    Refused(String),
 }
 
 /// No answer, or none that makes sense: what was asked may or may not have been done.
@@ -55,6 +77,45 @@ pub(crate) struct Offer {
     pub detail: String,
 }
 
+/// How to pay at the checkout page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Till {
+    /// Over the means of payment.
+    pub title: &'static str,
+    /// What to know about them; or, where the page has none, how else to pay.
+    pub note: &'static str,
+    /// The means of payment.
+    pub offers: Vec<Offer>,
+}
+
+/// A webhook, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// The payment service's name for the event; it may come more than once.
+    pub id: String,
+    /// Its type, as written.
+    pub kind: String,
+    /// The shop's name for the payment, if the event has it.
+    pub purchase: Option<String>,
+    /// The payment service's.
+    pub reference: Option<String>,
+    /// What it says.
+    pub says: Says,
+}
+
+/// What a webhook says of a payment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Says {
+    /// Nothing that counts.
+    Nothing,
+    /// This is so. With the payment service's words for the shopper.
+    Told(Report, Option<String>),
+    /// This was so when the event was made; where it would change anything, the payment service is to be asked.
+    Ask(Report),
+    /// The payment service has something to say when asked.
+    Look,
+}
+
 /// A payment service. Every call may be repeated; it does its work once for a purchase and answers with the books.
 #[async_trait]
 pub(crate) trait Payments: Send + Sync + 'static {
@@ -63,20 +124,56 @@ pub(crate) trait Payments: Send + Sync + 'static {
     fn method(&self, given: &str) -> Result<String, String>;
 
     /// The means of payment to show at checkout.
-    fn offers(&self) -> Vec<Offer>;
+    fn till(&self) -> Till;
 
-    /// Sets the money aside.
+    /// Makes a payment known there, of which no money moves. Nothing else is asked of it before its name is in the books.
+    async fn open(&self, charge: &Charge) -> Result<Opened, NoReply>;
+
+    /// Sets the money aside; or moves it, by means of payment that know no other way.
     async fn authorise(&self, charge: &Charge) -> Result<Status, NoReply>;
 
     /// Moves the money that was set aside.
-    async fn capture(&self, purchase: &str) -> Result<Status, NoReply>;
+    async fn capture(&self, charge: &Charge) -> Result<Status, NoReply>;
 
-    /// Gives back what was set aside.
-    async fn void(&self, purchase: &str) -> Result<Status, NoReply>;
+    /// Gives back what was set aside, and shuts a payment that has not come so far.
+    async fn void(&self, charge: &Charge) -> Result<Status, NoReply>;
 
     /// Gives back what has moved.
-    async fn refund(&self, purchase: &str) -> Result<Status, NoReply>;
+    async fn refund(&self, charge: &Charge) -> Result<Status, NoReply>;
 
     /// Looks into the books.
-    async fn status(&self, purchase: &str) -> Result<Status, NoReply>;
+    async fn status(&self, charge: &Charge) -> Result<Status, NoReply>;
+
+    /// The shop's name for the payment of this name of the payment service's; `None`: it is none of the shop's.
+    async fn whose(&self, reference: &str) -> Result<Option<String>, NoReply>;
+
+    /// The header that carries a webhook's signature.
+    fn signature_header(&self) -> &'static str;
+
+    /// What webhooks are signed with; any will do.
+    fn secrets(&self) -> &[WebhookSecret];
+
+    /// Reads a webhook that is believed.
+    ///
+    /// # Errors
+    /// When it is none.
+    fn read(&self, body: &[u8]) -> Result<Message, serde_json::Error>;
+}
+
+// === impl Status ===
+
+impl Status {
+    /// What it tells the shop, with words for the shopper; `None`: nothing yet.
+    #[must_use]
+    pub(crate) fn report(self) -> Option<(Report, Option<String>)> {
+        Some(match self {
+            Self::Unknown | Self::Opened | Self::Pending { .. } => return None,
+            Self::Authorised => (Report::Authorised, None),
+            Self::Declined(reason) => (Report::Declined, Some(reason)),
+            Self::CaptureRefused(reason) => (Report::CaptureRefused, Some(reason)),
+            Self::Captured => (Report::Captured, None),
+            Self::Voided => (Report::Voided, None),
+            Self::Refunded => (Report::Refunded, None),
+        })
+    }
 }

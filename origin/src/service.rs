@@ -11,10 +11,11 @@ use tokio::task::JoinSet;
 
 use crate::admission::{Admission, KeySource, KeysUnreadable};
 use crate::cashier::Cashier;
-use crate::config::Config;
+use crate::config::{Config, PaymentsConfig};
 use crate::http::App;
 use crate::model::{Audit, unguessable};
 use crate::payments::Payments;
+use crate::payments::stripe::Stripe;
 use crate::payments::test_provider::{self, TestProvider};
 use crate::premises::{Premises, PremisesError};
 use crate::store::{self, Settings, Store, StoreError};
@@ -60,8 +61,8 @@ pub enum StartError {
     /// The operating system has no randomness to give.
     #[error("no randomness: {0}")]
     Random(#[from] getrandom::Error),
-    /// No HTTP client.
-    #[error("admission.jwks_url: {0}")]
+    /// No HTTP client, for the keys or for payments.
+    #[error("no HTTP client: {0}")]
     Client(#[from] reqwest::Error),
 }
 
@@ -74,7 +75,8 @@ pub struct Origin {
     handle: Handle,
     admission: Admission,
     cashier: Cashier,
-    provider: TestProvider,
+    /// Works beside the shop, where it is not somebody else's.
+    provider: Option<TestProvider>,
     refresh: Duration,
     reconcile: Duration,
     premises: Premises,
@@ -115,22 +117,21 @@ impl Origin {
         let payments_database = payments_path(&config.database);
         let premises = Premises::take(&config.database, &payments_database)?;
         let store = Store::open_sqlite(&config.database, &config.products, settings).await?;
-        premises.check_payments(&config.database, &payments_database, store.has_purchases().await?)?;
-        let provider =
-            TestProvider::open(&payments_database, config.webhook_secret.clone(), config.test_delay).await?;
+        let (payments, provider): (Arc<dyn Payments>, _) = match config.payments {
+            PaymentsConfig::Test { secret, delay } => {
+                let has_purchases = store.has_purchases().await?;
+                premises.check_payments(&config.database, &payments_database, has_purchases)?;
+                let provider = TestProvider::open(&payments_database, secret, delay).await?;
+                (Arc::new(provider.clone()), Some(provider))
+            }
+            PaymentsConfig::Stripe(settings) => (Arc::new(Stripe::new(settings)?), None),
+        };
         let failed = |error| StartError::Listen { address: config.listen, error };
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let payments: Arc<dyn Payments> = Arc::new(provider.clone());
         let cashier = Cashier::new(store.clone(), payments.clone());
-        let app = App::new(
-            store.clone(),
-            cashier.clone(),
-            payments,
-            admission.clone(),
-            config.webhook_secret,
-            &config.public_authority,
-        );
+        let app =
+            App::new(store.clone(), cashier.clone(), payments, admission.clone(), &config.public_authority);
         Ok(Self {
             listener,
             address,
@@ -165,7 +166,9 @@ impl Origin {
         let mut tasks = JoinSet::new();
         tasks.spawn(self.admission.keep_refreshing(self.refresh));
         tasks.spawn(self.cashier.keep_reconciling(self.reconcile));
-        tasks.spawn(self.provider.deliver(webhook_url(self.address)));
+        if let Some(provider) = self.provider {
+            tasks.spawn(provider.deliver(webhook_url(self.address)));
+        }
         tasks.spawn(keep_auditing(self.handle.store.clone()));
         tasks.spawn(keep_sweeping(self.handle.store));
         tracing::info!(address = %self.address, "listening");

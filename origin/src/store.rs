@@ -348,12 +348,11 @@ impl Store {
         self.change(ops::TakeEvent(event)).await
     }
 
-    /// Notes what the payment service calls a purchase, if it says so, and where the shopper has to confirm it, if so.
-    /// `None`: there is no such purchase.
+    /// Notes what the payment service calls a purchase, if it has no name there yet, and where the shopper has to confirm it,
+    /// if so. The purchase as it stands then; `None`: there is no such purchase.
     ///
     /// # Errors
     /// When the books cannot be written.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the test provider has no names of its own"))]
     pub(crate) async fn note(
         &self,
         purchase: String,

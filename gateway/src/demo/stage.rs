@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use ropeline_origin::config::{RawAdmission, RawConfig, RawKind, RawLimits, RawPayments, RawProduct};
+use ropeline_origin::config::{
+    RawAdmission, RawConfig, RawKind, RawLimits, RawPayments, RawProduct, RawProvider,
+};
 use ropeline_origin::{Handle, Origin};
 use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
@@ -191,7 +193,9 @@ fn origin_config(plan: &Plan, url: &str, folder: &Path) -> anyhow::Result<RawCon
         payments: RawPayments {
             webhook_secret: format!("whsec_{secret}"),
             reconcile_seconds: 2,
+            provider: RawProvider::Test,
             test_delay_ms: 2_000,
+            stripe: None,
         },
         products: vec![RawProduct {
             id: SALE.to_owned(),

@@ -94,9 +94,9 @@ total = 1
             "admission.issuer",
             "admission.audience",
             "admission.leeway_seconds",
+            "payments.test_delay_ms",
             "payments.webhook_secret",
             "payments.reconcile_seconds",
-            "payments.test_delay_ms",
             "products[0].id",
             "products[0].name",
             "products[0].price_minor",
@@ -178,4 +178,44 @@ fn the_examples_in_the_documentation_are_good() {
     let example = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let example = example.replace("whsec_…", "whsec_0123456789abcdef");
     RawConfig::from_toml(&example).unwrap().check().unwrap();
+}
+
+const STRIPE: &str = r#"
+provider = "stripe"
+[payments.stripe]
+secret_key = "sk_test_0123456789"
+webhook_secrets = ["whsec_0123456789abcdef"]
+"#;
+
+#[test]
+fn a_stripe_account_needs_its_secrets_and_nothing_of_the_test_provider() {
+    let with = |from: &str, to: &str| {
+        let stripe = STRIPE.replace(from, to);
+        let text = GOOD.replace("webhook_secret = \"whsec_0123456789abcdef\"", &stripe);
+        let checked = RawConfig::from_toml(&text).and_then(RawConfig::check);
+        checked.err().into_iter().flat_map(|error| error.0).map(|fault| fault.field).collect::<Vec<String>>()
+    };
+    assert_eq!(with("", ""), Vec::<String>::new());
+    assert_eq!(with("\"stripe\"", "\"test\""), ["payments.stripe"]);
+    assert_eq!(with("sk_test", "pk_test"), ["payments.stripe.secret_key"]);
+    assert_eq!(with("[\"whsec_0123456789abcdef\"]", "[]"), ["payments.stripe.webhook_secrets"]);
+    assert_eq!(with("abcdef\"]", "abcdef\", \"short\"]"), ["payments.stripe.webhook_secrets"]);
+    let base = |url: &str| with("secret_key", &format!("base_url = \"{url}\"\nsecret_key"));
+    for good in ["https://stripe.example", "http://127.0.0.1:1/", "http://[::1]:1", "http://localhost:1"] {
+        assert_eq!(base(good), Vec::<String>::new(), "{good}");
+    }
+    for bad in
+        ["http://stripe.example", "https://stripe.example/v1", "ftp://x", "", "https://a@stripe.example"]
+    {
+        assert_eq!(base(bad), ["payments.stripe.base_url"], "{bad}");
+    }
+    assert_eq!(
+        with("webhook_secrets", "at_once = [\"ideal\", \"i deal\"]\nwebhook_secrets"),
+        ["payments.stripe.at_once"]
+    );
+    let shown = format!(
+        "{:?}",
+        RawConfig::from_toml(&GOOD.replace("webhook_secret = \"whsec_0123456789abcdef\"", STRIPE))
+    );
+    assert!(!shown.contains("sk_test"), "{shown}");
 }

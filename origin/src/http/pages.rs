@@ -7,7 +7,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use crate::answer::{self, Answer};
 use crate::checkout::{Hold, Payment};
 use crate::model::{Kind, Purchase, Reservation, unguessable};
-use crate::payments::Offer;
+use crate::payments::Till;
 use crate::store::{ProductView, ReservationView};
 
 const CSS: &str = include_str!("shop.css");
@@ -189,7 +189,7 @@ fn reserve(view: &ProductView) -> Result<String, getrandom::Error> {
 /// The checkout of a hold that nobody is paying for, and after how many seconds it is over.
 pub(super) fn checkout(
     view: &ReservationView,
-    offers: &[Offer],
+    till: &Till,
     extension_ms: i64,
 ) -> Result<(String, Option<i64>), getrandom::Error> {
     let hold = &view.reservation;
@@ -217,7 +217,8 @@ pub(super) fn checkout(
             )
         },
     );
-    let cards: String = offers
+    let cards: String = till
+        .offers
         .iter()
         .enumerate()
         .map(|(index, offer)| {
@@ -243,20 +244,29 @@ pub(super) fn checkout(
     } else {
         String::new()
     };
+    let pay = if till.offers.is_empty() {
+        format!("<p class=\"note\">{}</p>\n", text(till.note))
+    } else {
+        format!(
+            "<form method=\"post\" action=\"/reservations/{}/purchases\">\n{}\n\
+             <fieldset>\n<legend>{}</legend>\n<p>{}</p>\n\
+             {cards}</fieldset>\n<label for=\"email\">E-mail for the confirmation, if you like one</label>\n\
+             <input type=\"email\" id=\"email\" name=\"email\" maxlength=\"254\" autocomplete=\"email\">\n\
+             <button class=\"button\" type=\"submit\">Pay {amount}</button>\n</form>\n",
+            text(&hold.id),
+            key_field()?,
+            text(till.title),
+            text(till.note),
+        )
+    };
     let main = format!(
         "<h1>Checkout</h1>\n{declined}<p><strong>{name}</strong>, {}: <span class=\"price\">{amount}</span></p>\n\
-         <p class=\"note\">Held for you until <strong>{}</strong>: {} left when this page was loaded.</p>\n\
-         <form method=\"post\" action=\"/reservations/{id}/purchases\">\n{}\n\
-         <fieldset>\n<legend>Test card</legend>\n<p>No real money moves here. Each card shows another side of a bank:</p>\n\
-         {cards}</fieldset>\n<label for=\"email\">E-mail for the confirmation, if you like one</label>\n\
-         <input type=\"email\" id=\"email\" name=\"email\" maxlength=\"254\" autocomplete=\"email\">\n\
-         <button class=\"button\" type=\"submit\">Pay {amount}</button>\n</form>\n{extension}\
+         <p class=\"note\">Held for you until <strong>{}</strong>: {} left when this page was loaded.</p>\n{pay}{extension}\
          <form method=\"post\" action=\"/reservations/{id}/cancel\">\n{}\n\
          <button class=\"plain\" type=\"submit\">Give it back</button>\n</form>\n{back}",
         reserved(hold),
         time_of_day(hold.expires_at),
         time_left(left),
-        key_field()?,
         key_field()?,
         id = text(&hold.id),
     );
@@ -286,6 +296,17 @@ pub(super) fn purchase(purchase: &Purchase, product_name: &str) -> String {
                 text(product_name),
                 reserved(hold),
                 text(&purchase.id)
+            ),
+        ),
+        (Payment::Authorising, _) if purchase.redirect_url.is_some() => (
+            "Your bank wants to know",
+            format!(
+                "<p class=\"note\" role=\"status\">Your payment of {amount} for <strong>{}</strong> has to be confirmed by you, \
+                 on your bank's own page, before {}. From there you come back here.</p>\n\
+                 <p><a class=\"button\" rel=\"noreferrer\" href=\"{}\">Go to your bank</a></p>\n",
+                text(product_name),
+                time_of_day(hold.expires_at),
+                text(purchase.redirect_url.as_deref().unwrap_or_default())
             ),
         ),
         (Payment::Authorising | Payment::Capturing, _) => (

@@ -20,6 +20,8 @@ use crate::answer::Answer;
 
 /// The largest body that is read, in bytes.
 pub(super) const LARGEST_BODY: usize = 16 * 1024;
+/// The same of a webhook: Stripe sends whole objects.
+const LARGEST_WEBHOOK: usize = 256 * 1024;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -174,15 +176,24 @@ impl FromRequest<App> for Call {
 }
 
 /// Reads a whole body, or says what is wrong with it.
-pub(super) async fn read_body(body: Body) -> Result<Vec<u8>, Answer> {
-    let read = axum::body::to_bytes(body, LARGEST_BODY);
+async fn read_body(body: Body) -> Result<Vec<u8>, Answer> {
+    read_up_to(body, LARGEST_BODY).await
+}
+
+/// The same for a webhook, which has more to say.
+pub(super) async fn read_webhook(body: Body) -> Result<Vec<u8>, Answer> {
+    read_up_to(body, LARGEST_WEBHOOK).await
+}
+
+async fn read_up_to(body: Body, most: usize) -> Result<Vec<u8>, Answer> {
+    let read = axum::body::to_bytes(body, most);
     match tokio::time::timeout(BODY_TIME, read).await {
         Ok(Ok(body)) => Ok(body.into()),
         Ok(Err(_)) => Err(Answer::problem(
             413,
             "body_too_large",
             "The request is too large",
-            format!("The body was broken off or is larger than {LARGEST_BODY} bytes."),
+            format!("The body was broken off or is larger than {most} bytes."),
         )),
         Err(_) => Err(Answer::problem(
             408,

@@ -257,7 +257,24 @@ pub(super) async fn purchase(State(app): State<App>, Id(id): Id, look: Look) -> 
         Err(_) => return respond::answer(look.flavour, &Answer::unavailable()),
     };
     let waiting = matches!(found.state, Payment::Authorising | Payment::Capturing);
-    respond::html(200, pages::purchase(&found, &name), waiting.then_some(2))
+    // Who has to go to the bank is given the time to read so.
+    let refresh = if found.redirect_url.is_some() { 10 } else { 2 };
+    respond::html(200, pages::purchase(&found, &name), waiting.then_some(refresh))
+}
+
+/// `GET /purchases/{id}/return`: where the bank sends the shopper back to. What it adds to the address is not looked at: the
+/// payment service is asked, and the browser goes on to an address that has nothing added.
+pub(super) async fn returned(State(app): State<App>, Id(id): Id, look: Look) -> Response {
+    match app.store.purchase(&id, &look.visitor).await {
+        Ok(Some(found)) => {
+            if let Err(error) = app.cashier.drive(&found.id).await {
+                tracing::warn!(%error, purchase = found.id, "left to the reconciler");
+            }
+            respond::see_other(&found.path())
+        }
+        Ok(None) => respond::answer(look.flavour, &Answer::no_purchase()),
+        Err(_) => respond::answer(look.flavour, &Answer::unavailable()),
+    }
 }
 
 /// `GET /checkout/{reservation}`: a page, whoever asks.
@@ -269,7 +286,7 @@ pub(super) async fn checkout(State(app): State<App>, Id(id): Id, look: Look) -> 
     };
     match (view.reservation.state, &view.purchase) {
         (Hold::Paying | Hold::Capturing | Hold::Sold, Some(purchase)) => respond::see_other(&purchase.path()),
-        _ => match pages::checkout(&view, &app.payments.offers(), app.store.extension_ms()) {
+        _ => match pages::checkout(&view, &app.payments.till(), app.store.extension_ms()) {
             Ok((page, refresh)) => respond::html(200, page, refresh),
             Err(_) => respond::answer(Flavour::Browser, &Answer::unavailable()),
         },

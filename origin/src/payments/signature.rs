@@ -5,8 +5,6 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// The header that carries the signature.
-pub(crate) const HEADER: &str = "payment-signature";
 /// How far a signature's time may be from ours, in seconds.
 pub(crate) const TOLERANCE: u64 = 300;
 /// More signatures than this are not looked at.
@@ -16,7 +14,7 @@ const MOST: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SignatureError {
     /// No header, or more than one.
-    #[error("exactly one {HEADER} header is needed")]
+    #[error("exactly one header with the signature is needed")]
     Missing,
     /// Not `t=…,v1=…`.
     #[error("the signature is not of the form t=SECONDS,v1=HEX")]
@@ -66,43 +64,49 @@ impl WebhookSecret {
         let hex: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("t={now},v1={hex}")
     }
+}
 
-    /// Checks a header's value against the raw body at `now` (Unix seconds).
-    ///
-    /// # Errors
-    /// When the value is malformed, no signature fits, or it is more than [`TOLERANCE`] away. The time is looked at
-    /// only after a signature has fitted.
-    pub(crate) fn verify(&self, header: &str, body: &[u8], now: u64) -> Result<(), SignatureError> {
-        let mut time = None;
-        let mut signatures = Vec::new();
-        for item in header.split(',') {
-            match item.split_once('=').ok_or(SignatureError::Malformed)? {
-                ("t", _) if time.is_some() => return Err(SignatureError::Malformed),
-                ("t", text) => time = Some(text),
-                ("v1", hex) if signatures.len() < MOST => signatures.push(hex),
-                _ => {}
-            }
+/// Checks a header's value against the raw body at `now` (Unix seconds). Any of `secrets` may have signed: there are two
+/// while one is being replaced by the other.
+///
+/// # Errors
+/// When the value is malformed, no signature fits, or it is more than [`TOLERANCE`] away. The time is looked at
+/// only after a signature has fitted.
+pub(crate) fn verify(
+    secrets: &[WebhookSecret],
+    header: &str,
+    body: &[u8],
+    now: u64,
+) -> Result<(), SignatureError> {
+    let mut time = None;
+    let mut signatures = Vec::new();
+    for item in header.split(',') {
+        match item.split_once('=').ok_or(SignatureError::Malformed)? {
+            ("t", _) if time.is_some() => return Err(SignatureError::Malformed),
+            ("t", text) => time = Some(text),
+            ("v1", hex) if signatures.len() < MOST => signatures.push(hex),
+            _ => {}
         }
-        let time = time.ok_or(SignatureError::Malformed)?;
-        if time.is_empty() || !time.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(SignatureError::Malformed);
-        }
-        let at: u64 = time.parse().map_err(|_| SignatureError::Malformed)?;
-        if signatures.is_empty() {
-            return Err(SignatureError::Malformed);
-        }
-        let fits = signatures.iter().filter_map(|hex| unhex(hex)).any(|signature| {
-            // `verify_slice` compares in constant time.
-            self.mac(time, body).verify_slice(&signature).is_ok()
-        });
-        if !fits {
-            return Err(SignatureError::Mismatch);
-        }
-        if now.abs_diff(at) > TOLERANCE {
-            return Err(SignatureError::Stale);
-        }
-        Ok(())
     }
+    let time = time.ok_or(SignatureError::Malformed)?;
+    if time.is_empty() || !time.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(SignatureError::Malformed);
+    }
+    let at: u64 = time.parse().map_err(|_| SignatureError::Malformed)?;
+    if signatures.is_empty() {
+        return Err(SignatureError::Malformed);
+    }
+    let fits = signatures.iter().filter_map(|hex| unhex(hex)).any(|signature| {
+        // `verify_slice` compares in constant time.
+        secrets.iter().any(|secret| secret.mac(time, body).verify_slice(&signature).is_ok())
+    });
+    if !fits {
+        return Err(SignatureError::Mismatch);
+    }
+    if now.abs_diff(at) > TOLERANCE {
+        return Err(SignatureError::Stale);
+    }
+    Ok(())
 }
 
 fn unhex(hex: &str) -> Option<[u8; 32]> {
@@ -148,12 +152,12 @@ mod tests {
     #[test]
     fn a_changed_body_time_or_secret_is_refused() {
         let header = secret().sign(BODY, 1_700_000_000);
-        assert_eq!(secret().verify(&header, BODY, 1_700_000_000), Ok(()));
-        assert_eq!(secret().verify(&header, b"{}", 1_700_000_000), Err(SignatureError::Mismatch));
+        assert_eq!(verify(&[secret()], &header, BODY, 1_700_000_000), Ok(()));
+        assert_eq!(verify(&[secret()], &header, b"{}", 1_700_000_000), Err(SignatureError::Mismatch));
         let other = WebhookSecret::new("whsec_0123456789abcdeg").unwrap();
-        assert_eq!(other.verify(&header, BODY, 1_700_000_000), Err(SignatureError::Mismatch));
+        assert_eq!(verify(&[other], &header, BODY, 1_700_000_000), Err(SignatureError::Mismatch));
         let moved = header.replace("t=1700000000", "t=1700000001");
-        assert_eq!(secret().verify(&moved, BODY, 1_700_000_000), Err(SignatureError::Mismatch));
+        assert_eq!(verify(&[secret()], &moved, BODY, 1_700_000_000), Err(SignatureError::Mismatch));
     }
 
     #[test]
@@ -165,7 +169,7 @@ mod tests {
             (1_699_999_700, Ok(())),
             (1_699_999_699, Err(SignatureError::Stale)),
         ] {
-            assert_eq!(secret().verify(&header, BODY, now), expected, "at {now}");
+            assert_eq!(verify(&[secret()], &header, BODY, now), expected, "at {now}");
         }
     }
 
@@ -173,9 +177,21 @@ mod tests {
     fn any_of_several_signatures_will_do_and_other_schemes_are_passed_over() {
         let wrong = "0".repeat(64);
         let header = format!("t=1700000000,v0={wrong},v1={wrong},v1={OPENSSL}");
-        assert_eq!(secret().verify(&header, BODY, 1_700_000_000), Ok(()));
+        assert_eq!(verify(&[secret()], &header, BODY, 1_700_000_000), Ok(()));
         let only_v0 = format!("t=1700000000,v0={OPENSSL}");
-        assert_eq!(secret().verify(&only_v0, BODY, 1_700_000_000), Err(SignatureError::Malformed));
+        assert_eq!(verify(&[secret()], &only_v0, BODY, 1_700_000_000), Err(SignatureError::Malformed));
+    }
+
+    #[test]
+    fn while_a_secret_is_replaced_either_will_do_and_afterwards_the_new_one_alone() {
+        let (old, new) = (secret(), WebhookSecret::new("whsec_fedcba9876543210").unwrap());
+        for signer in [&old, &new] {
+            let header = signer.sign(BODY, 1_700_000_000);
+            assert_eq!(verify(&[new.clone(), old.clone()], &header, BODY, 1_700_000_000), Ok(()));
+        }
+        let header = old.sign(BODY, 1_700_000_000);
+        assert_eq!(verify(&[new], &header, BODY, 1_700_000_000), Err(SignatureError::Mismatch));
+        assert_eq!(verify(&[], &header, BODY, 1_700_000_000), Err(SignatureError::Mismatch));
     }
 
     #[test]
@@ -191,10 +207,10 @@ mod tests {
             "t",
             "é=1",
         ] {
-            assert_eq!(secret().verify(header, BODY, 1), Err(SignatureError::Malformed), "{header}");
+            assert_eq!(verify(&[secret()], header, BODY, 1), Err(SignatureError::Malformed), "{header}");
         }
         for header in ["t=1,v1=", "t=1,v1=zz", "t=1,v1=é"] {
-            assert_eq!(secret().verify(header, BODY, 1), Err(SignatureError::Mismatch), "{header}");
+            assert_eq!(verify(&[secret()], header, BODY, 1), Err(SignatureError::Mismatch), "{header}");
         }
     }
 

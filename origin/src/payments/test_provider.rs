@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::Deserialize;
 use serde_json::json;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
@@ -20,7 +21,8 @@ use sqlx::{ConnectOptions, Connection, Sqlite, SqliteConnection, Transaction};
 use tokio::sync::{Mutex, Notify};
 
 use super::signature::WebhookSecret;
-use super::{Charge, NoReply, Offer, Payments, Status};
+use super::{Charge, Message, NoReply, Offer, Opened, Payments, Says, Status, Till};
+use crate::checkout::Report;
 use crate::model::new_id;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/test-payments");
@@ -58,7 +60,7 @@ pub(crate) struct TestProvider {
     /// They open the books again, which must exist.
     options: SqliteConnectOptions,
     news: Arc<Notify>,
-    secret: WebhookSecret,
+    secrets: [WebhookSecret; 1],
     client: reqwest::Client,
     delay_ms: i64,
 }
@@ -150,7 +152,7 @@ impl TestProvider {
             books: Arc::new(Mutex::new(books)),
             options: options.create_if_missing(false),
             news: Arc::new(Notify::new()),
-            secret,
+            secrets: [secret],
             client: crate::client::new()?,
             delay_ms: i64::try_from(delay.as_millis()).unwrap_or(i64::MAX / 2),
         })
@@ -221,13 +223,17 @@ impl Payments for TestProvider {
             })
     }
 
-    fn offers(&self) -> Vec<Offer> {
+    fn till(&self) -> Till {
         let offer = |card: Card| Offer {
             value: card.name().to_owned(),
             label: card.number().to_owned(),
             detail: card.detail().to_owned(),
         };
-        Card::ALL.into_iter().map(offer).collect()
+        Till {
+            title: "Test card",
+            note: "No real money moves here. Each card shows another side of a bank:",
+            offers: Card::ALL.into_iter().map(offer).collect(),
+        }
     }
 
     async fn authorise(&self, charge: &Charge) -> Result<Status, NoReply> {
@@ -260,28 +266,77 @@ impl Payments for TestProvider {
         .await
     }
 
-    async fn capture(&self, purchase: &str) -> Result<Status, NoReply> {
-        if let Status::Authorised = self.status(purchase).await?
-            && self.card(purchase).await? == Some(Card::CaptureRefused)
+    async fn open(&self, _: &Charge) -> Result<Opened, NoReply> {
+        Ok(Opened::Nameless)
+    }
+
+    async fn capture(&self, charge: &Charge) -> Result<Status, NoReply> {
+        if let Status::Authorised = self.status(charge).await?
+            && self.card(&charge.purchase).await? == Some(Card::CaptureRefused)
         {
             return Ok(Status::CaptureRefused("The bank refused to pay.".to_owned()));
         }
-        self.turn(purchase, "authorised", "captured").await
+        self.turn(&charge.purchase, "authorised", "captured").await
     }
 
-    async fn void(&self, purchase: &str) -> Result<Status, NoReply> {
-        self.turn(purchase, "authorised", "voided").await
+    async fn void(&self, charge: &Charge) -> Result<Status, NoReply> {
+        self.turn(&charge.purchase, "authorised", "voided").await
     }
 
-    async fn refund(&self, purchase: &str) -> Result<Status, NoReply> {
-        self.turn(purchase, "captured", "refunded").await
+    async fn refund(&self, charge: &Charge) -> Result<Status, NoReply> {
+        self.turn(&charge.purchase, "captured", "refunded").await
     }
 
-    async fn status(&self, purchase: &str) -> Result<Status, NoReply> {
+    async fn status(&self, charge: &Charge) -> Result<Status, NoReply> {
         let mut books = self.books.lock().await;
-        let (status, _) = look(&mut books, purchase).await.map_err(|error| NoReply(error.to_string()))?;
-        Ok(status)
+        let looked = look(&mut books, &charge.purchase).await;
+        looked.map(|(status, _)| status).map_err(|error| NoReply(error.to_string()))
     }
+
+    async fn whose(&self, reference: &str) -> Result<Option<String>, NoReply> {
+        Ok(Some(reference.to_owned()))
+    }
+
+    fn signature_header(&self) -> &'static str {
+        "payment-signature"
+    }
+
+    fn secrets(&self) -> &[WebhookSecret] {
+        &self.secrets
+    }
+
+    fn read(&self, body: &[u8]) -> Result<Message, serde_json::Error> {
+        let Event { id, r#type: kind, data: Data { object } } = serde_json::from_slice(body)?;
+        let report = match kind.as_str() {
+            "payment.authorised" => Some(Report::Authorised),
+            "payment.declined" => Some(Report::Declined),
+            "payment.captured" => Some(Report::Captured),
+            "payment.voided" => Some(Report::Voided),
+            "payment.refunded" => Some(Report::Refunded),
+            _ => None,
+        };
+        let says = report.map_or(Says::Nothing, |report| Says::Told(report, object.reason));
+        Ok(Message { id, kind, purchase: Some(object.purchase), reference: None, says })
+    }
+}
+
+/// A webhook of its own. Members that are not named are its own business and are passed over.
+#[derive(Deserialize)]
+struct Event {
+    id: String,
+    r#type: String,
+    data: Data,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    object: Object,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    purchase: String,
+    reason: Option<String>,
 }
 
 impl TestProvider {
@@ -301,7 +356,7 @@ async fn transact(
     let mut tx = books.begin_with("BEGIN IMMEDIATE").await?;
     let changed = work(&mut tx).await?;
     let (status, card) = look(&mut tx, purchase).await?;
-    if changed && !matches!(status, Status::Pending) && card != Some(Card::Silent) {
+    if changed && !matches!(status, Status::Pending { .. }) && card != Some(Card::Silent) {
         note(&mut tx, purchase).await?;
     }
     tx.commit().await?;
@@ -321,7 +376,7 @@ async fn look(books: &mut SqliteConnection, purchase: &str) -> Result<(Status, O
         "captured" => Status::Captured,
         "voided" => Status::Voided,
         "refunded" => Status::Refunded,
-        _ => Status::Pending,
+        _ => Status::Pending { redirect: None },
     };
     Ok((status, Card::of(&method)))
 }

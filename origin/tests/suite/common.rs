@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
-use ropeline_origin::config::{RawAdmission, RawKind, RawLimits, RawPayments, RawProduct};
+use ropeline_origin::config::{RawAdmission, RawKind, RawLimits, RawPayments, RawProduct, RawProvider};
 use ropeline_origin::{Handle, Origin, RawConfig};
 use ropeline_token::{AdmissionClaims, Claims, KeySet, SigningKey};
 use serde_json::{Value, json};
@@ -111,7 +111,9 @@ pub fn raw_config(database: PathBuf, jwks_file: PathBuf, total: i64) -> RawConfi
         payments: RawPayments {
             webhook_secret: SECRET.into(),
             reconcile_seconds: 1,
+            provider: RawProvider::Test,
             test_delay_ms: 3_600_000,
+            stripe: None,
         },
         products: vec![product("runner", total)],
     }

@@ -19,13 +19,13 @@ const CARDS: [&str; 6] =
     ["test_accepted", "test_declined", "test_lost_reply", "test_silent", "test_slow", "test_capture_refused"];
 
 /// A running `ropeline-origin`, killed when dropped.
-struct Process {
+pub(crate) struct Process {
     child: Child,
-    base: String,
+    pub(crate) base: String,
 }
 
 impl Process {
-    fn start(config: &Path) -> Self {
+    pub(crate) fn start(config: &Path) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ropeline-origin"))
             .args(["serve", "--config"])
             .arg(config)

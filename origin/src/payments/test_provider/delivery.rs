@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::{Connection, SqliteConnection};
 use tokio::task::JoinSet;
 
-use super::super::signature;
+use super::super::Payments;
 use super::{Card, TestProvider, note};
 
 /// Webhooks under way at a time.
@@ -99,11 +99,11 @@ impl TestProvider {
     async fn send(&self, url: &str, body: String) -> bool {
         let now =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.as_secs());
-        let signature = self.secret.sign(body.as_bytes(), now);
+        let signature = self.secrets[0].sign(body.as_bytes(), now);
         let sent = self
             .client
             .post(url)
-            .header(signature::HEADER, signature)
+            .header(self.signature_header(), signature)
             .header("content-type", "application/json")
             .body(body)
             .send()

@@ -11,6 +11,7 @@ fn charge(purchase: &str, card: Card) -> Charge {
         amount_minor: 100,
         currency: "EUR".into(),
         method: card.name().into(),
+        reference: None,
     }
 }
 
@@ -22,10 +23,10 @@ async fn asking_again_does_the_work_once_and_a_lost_reply_is_told_the_second_tim
         let charge = charge(card.name(), card);
         assert!(provider.authorise(&charge).await.is_err());
         assert_eq!(provider.authorise(&charge).await.unwrap(), Status::Authorised);
-        assert!(provider.capture(card.name()).await.is_err());
-        assert_eq!(provider.capture(card.name()).await.unwrap(), Status::Captured);
+        assert!(provider.capture(&charge).await.is_err());
+        assert_eq!(provider.capture(&charge).await.unwrap(), Status::Captured);
         assert_eq!(
-            provider.void(card.name()).await.unwrap(),
+            provider.void(&charge).await.unwrap(),
             Status::Captured,
             "what has moved cannot be voided"
         );
@@ -51,10 +52,13 @@ async fn the_books_survive_a_restart() {
     first.authorise(&charge("c", Card::Declined)).await.unwrap();
     drop(first);
     let second = provider(&dir).await;
-    assert_eq!(second.status("a").await.unwrap(), Status::Authorised);
-    assert_eq!(second.status("b").await.unwrap(), Status::Pending);
-    assert_eq!(second.status("c").await.unwrap(), Status::Declined("The bank declined the card.".into()));
-    assert_eq!(second.status("d").await.unwrap(), Status::Unknown);
+    assert_eq!(second.status(&charge("a", Card::Accepted)).await.unwrap(), Status::Authorised);
+    assert_eq!(second.status(&charge("b", Card::Slow)).await.unwrap(), Status::Pending { redirect: None });
+    assert_eq!(
+        second.status(&charge("c", Card::Declined)).await.unwrap(),
+        Status::Declined("The bank declined the card.".into())
+    );
+    assert_eq!(second.status(&charge("d", Card::Accepted)).await.unwrap(), Status::Unknown);
 }
 
 #[tokio::test]
@@ -68,7 +72,7 @@ async fn cards_are_known_by_name_and_number_and_others_are_not_kept() {
         let why = provider.method(given).unwrap_err();
         assert!(why.contains("test_accepted") && !why.contains("5555"), "{why}");
     }
-    assert_eq!(provider.offers().len(), Card::ALL.len());
+    assert_eq!(provider.till().offers.len(), Card::ALL.len());
 }
 
 /// As on a full disk: SQLite ends the transaction by itself, behind the driver's back.

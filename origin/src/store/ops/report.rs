@@ -60,7 +60,8 @@ impl Operation for Note {
     async fn run<T: Tx>(&self, tx: &mut T) -> Result<Option<Purchase>, WriteError> {
         let Some(mut purchase) = tx.purchase(&self.purchase).await? else { return Ok(None) };
         end(tx, std::slice::from_mut(&mut purchase.reservation)).await?;
-        purchase.provider_ref = self.provider_ref.clone().or(purchase.provider_ref);
+        // The first name counts: money may have been asked for under it.
+        purchase.provider_ref = purchase.provider_ref.or_else(|| self.provider_ref.clone());
         purchase.redirect_url.clone_from(&self.redirect_url);
         tx.put_purchase(&purchase).await?;
         Ok(Some(purchase))
