@@ -1,5 +1,7 @@
 //! The shopper's calls.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
@@ -8,7 +10,7 @@ use super::request::{Call, Flavour, Id, Look};
 use super::{App, keys, pages, respond};
 use crate::answer::Answer;
 use crate::checkout::{Hold, Payment};
-use crate::model::Kind;
+use crate::model::{Kind, Purchase};
 use crate::store::{Begun, Claim, KeyUse, StoreError, Wanted};
 
 #[derive(Deserialize)]
@@ -87,6 +89,9 @@ fn email(given: Option<&str>) -> Result<Option<String>, Answer> {
         "email: write it as name@host, or leave it out.",
     ))
 }
+
+/// How long a shopper is kept waiting for a payment service that is slow, or does not answer and is asked again.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What a call comes to.
 type Outcome = Result<Answer, Answer>;
@@ -224,6 +229,17 @@ pub(super) async fn pay(State(app): State<App>, Id(id): Id, call: Call) -> Respo
     reply(call.flavour, outcome.await)
 }
 
+/// Drives a purchase on for as long as a shopper can be kept waiting, and tells how it stands; it is driven on after that.
+async fn drive(app: &App, id: String) -> Result<Option<Purchase>, StoreError> {
+    let (cashier, driven) = (app.cashier.clone(), id.clone());
+    let driving = tokio::spawn(async move { cashier.drive(&driven).await });
+    match tokio::time::timeout(PATIENCE, driving).await {
+        Ok(Ok(purchase)) => purchase,
+        Ok(Err(_)) => Err(StoreError::Failed),
+        Err(_) => app.store.any_purchase(&id).await,
+    }
+}
+
 async fn pay_now(
     app: &App,
     key: KeyUse,
@@ -236,8 +252,7 @@ async fn pay_now(
         Begun::Answered(answer) => return Ok(answer),
         Begun::Started(purchase) => purchase,
     };
-    let purchase =
-        app.cashier.drive(&purchase).await.map_err(unavailable)?.ok_or_else(Answer::no_purchase)?;
+    let purchase = drive(app, purchase).await.map_err(unavailable)?.ok_or_else(Answer::no_purchase)?;
     app.store.finish(key, Answer::purchased(&purchase)).await.map_err(unavailable)
 }
 
