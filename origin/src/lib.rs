@@ -15,6 +15,8 @@
 
 mod admission;
 mod answer;
+#[cfg(feature = "bench")]
+pub mod bench;
 mod cashier;
 pub mod checkout;
 mod client;

@@ -8,6 +8,7 @@
 //! Time is the database's, always.
 
 mod ops;
+mod postgres;
 mod rows;
 mod seed;
 mod sqlite;
@@ -22,6 +23,7 @@ use crate::answer::Answer;
 use crate::checkout::Report;
 use crate::model::{Audit, Lease, Product, ProductAudit, Purchase, Reservation, Stock};
 use ops::Operation;
+use postgres::Postgres;
 pub use seed::SeedError;
 pub(crate) use seed::{ProductSeed, SeedStock};
 use sqlite::Sqlite;
@@ -41,6 +43,9 @@ pub enum OpenError {
     /// A commit would not survive a crash.
     #[error("the database cannot promise durable commits ({0}); put it on a local disk")]
     NotDurable(String),
+    /// The server, or what is in it, is not as it has to be.
+    #[error("the database will not do: {0}")]
+    Unfit(String),
     /// The products to sell do not fit what was sold.
     #[error(transparent)]
     Seed(#[from] SeedError),
@@ -186,6 +191,7 @@ pub(crate) struct Store {
 #[derive(Clone, Debug)]
 enum Books {
     Sqlite(Sqlite),
+    Postgres(Postgres),
 }
 
 /// Hands a call on to whichever back end it is.
@@ -193,6 +199,7 @@ macro_rules! on {
     ($store:expr, $books:ident => $call:expr) => {
         match &$store.books {
             Books::Sqlite($books) => $call,
+            Books::Postgres($books) => $call,
         }
     };
 }
@@ -242,6 +249,29 @@ impl Store {
     pub(crate) async fn attach_sqlite(path: &Path, settings: Settings) -> Result<Self, OpenError> {
         let extension_ms = settings.extension_ms;
         Ok(Self { books: Books::Sqlite(Sqlite::attach(path, settings).await?), extension_ms })
+    }
+
+    /// Opens the books in the PostgreSQL database at `url` and puts `products` on sale. The tables have to be there, as
+    /// [`Store::migrate_postgres`] makes them.
+    ///
+    /// # Errors
+    /// When the database cannot be reached, when server, role or tables are not as they have to be, or when a product's
+    /// total is below what is held and sold of it.
+    pub(crate) async fn open_postgres(
+        url: &str,
+        products: &[ProductSeed],
+        settings: Settings,
+    ) -> Result<Self, OpenError> {
+        let extension_ms = settings.extension_ms;
+        Ok(Self { books: Books::Postgres(Postgres::open(url, products, settings).await?), extension_ms })
+    }
+
+    /// Makes the tables in the PostgreSQL database at `url`, or brings them up to date.
+    ///
+    /// # Errors
+    /// When the database cannot be reached or is not as it has to be.
+    pub(crate) async fn migrate_postgres(url: &str) -> Result<(), OpenError> {
+        Postgres::migrate(url).await
     }
 
     async fn change<O: Operation>(&self, operation: O) -> Result<O::Output, StoreError> {
