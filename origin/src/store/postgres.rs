@@ -87,7 +87,7 @@ impl Postgres {
         });
         figures::count(&shared).await?;
         tokio::spawn(figures::keep_counting(Arc::downgrade(&shared)));
-        Ok(Self { lanes: Arc::new(Lanes::new(shared.clone())), shared })
+        Ok(Self { lanes: Arc::new(Lanes::open(shared.clone()).await?), shared })
     }
 
     pub(super) async fn claim(&self, claim: Claim) -> Result<Answer, StoreError> {

@@ -9,24 +9,32 @@ mod stops;
 
 use bench::Bench;
 
-/// Each of these, on each back end. A test gets a [`Bench`] of its own, where there are no books yet.
-macro_rules! suite {
-    (tests { $($module:ident: $($test:ident),+;)+ } properties { $($of:ident: $property:ident;)+ }) => {
-        mod sqlite {
+/// Each of these, on one back end. A test gets a [`Bench`] of its own, where there are no books yet.
+macro_rules! on {
+    ($backend:ident; $($module:ident: $($test:ident),+;)+; $($of:ident: $property:ident;)+) => {
+        mod $backend {
             use super::Bench;
             $($(
                 #[tokio::test]
                 async fn $test() {
-                    super::$module::$test(&Bench::sqlite()).await;
+                    super::$module::$test(&Bench::$backend()).await;
                 }
             )+)+
             $(
                 #[test]
                 fn $property() {
-                    super::$of::$property(&Bench::sqlite());
+                    super::$of::$property(&Bench::$backend());
                 }
             )+
         }
+    };
+}
+
+/// Each of these, on each back end.
+macro_rules! suite {
+    (tests { $($module:ident: $($test:ident),+;)+ } properties { $($of:ident: $property:ident;)+ }) => {
+        on!(sqlite; $($module: $($test),+;)+; $($of: $property;)+);
+        on!(postgres; $($module: $($test),+;)+; $($of: $property;)+);
     };
 }
 

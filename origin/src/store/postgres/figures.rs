@@ -26,8 +26,9 @@ pub(super) struct Figures {
 #[derive(Debug, Default)]
 struct Inner {
     products: HashMap<String, Stock>,
-    /// Changes of this node that are committed.
+    /// Commits of this node that were begun, and those that are under way.
     changes: u64,
+    under_way: u32,
     counted_at: Option<Instant>,
     committed_at: Option<Instant>,
 }
@@ -35,6 +36,13 @@ struct Inner {
 /// What a transaction changes.
 #[derive(Debug, Default)]
 pub(super) struct Deltas(HashMap<String, Stock>);
+
+/// A commit that is under way.
+#[derive(Debug)]
+pub(super) struct Commit<'a> {
+    figures: &'a Figures,
+    deltas: Deltas,
+}
 
 // === impl Deltas ===
 
@@ -67,35 +75,54 @@ impl Figures {
         Stock { available: stock.available.max(0), held: stock.held.max(0) }
     }
 
-    /// A transaction of this node is committed.
-    pub(super) fn committed(&self, deltas: &Deltas) {
+    /// A transaction of this node is about to be committed.
+    pub(super) fn commit(&self, deltas: Deltas) -> Commit<'_> {
         let mut inner = self.lock();
-        for (product, delta) in &deltas.0 {
-            let stock = inner.products.entry(product.clone()).or_insert(Stock { available: 0, held: 0 });
-            stock.available += delta.available;
-            stock.held += delta.held;
-        }
         inner.changes += u64::from(!deltas.0.is_empty());
-        inner.committed_at = Some(Instant::now());
+        inner.under_way += 1;
+        Commit { figures: self, deltas }
     }
 
     pub(super) fn committed_at(&self) -> Option<Instant> {
         self.lock().committed_at
     }
 
-    fn changes(&self) -> u64 {
-        self.lock().changes
+    /// Changes so far; `None` while one is under way, which a count may or may not see.
+    fn changes(&self) -> Option<u64> {
+        let inner = self.lock();
+        (inner.under_way == 0).then_some(inner.changes)
     }
 
     /// Takes a count over. Changes of this node while it was counted may or may not be in it: then it is left, unless
     /// the last one is old.
-    fn counted(&self, counts: HashMap<String, Stock>, before: u64) {
+    fn counted(&self, counts: HashMap<String, Stock>, before: Option<u64>) {
         let mut inner = self.lock();
         let old = inner.counted_at.is_none_or(|at| at.elapsed() > STALE);
-        if inner.changes == before || old {
+        if Some(inner.changes) == before || old {
             inner.products = counts;
             inner.counted_at = Some(Instant::now());
         }
+    }
+}
+
+// === impl Commit ===
+
+impl Commit<'_> {
+    /// It is done.
+    pub(super) fn done(self) {
+        let mut inner = self.figures.lock();
+        for (product, delta) in &self.deltas.0 {
+            let stock = inner.products.entry(product.clone()).or_insert(Stock { available: 0, held: 0 });
+            stock.available += delta.available;
+            stock.held += delta.held;
+        }
+        inner.committed_at = Some(Instant::now());
+    }
+}
+
+impl Drop for Commit<'_> {
+    fn drop(&mut self) {
+        self.figures.lock().under_way -= 1;
     }
 }
 

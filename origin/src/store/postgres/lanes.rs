@@ -59,8 +59,17 @@ struct Worker {
 // === impl Lanes ===
 
 impl Lanes {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, queues: Mutex::default() }
+    /// Opens a queue for each product that is on sale.
+    pub(super) async fn open(shared: Arc<Shared>) -> Result<Self, sqlx::Error> {
+        let products: Vec<(String, String)> =
+            sqlx::query_as("SELECT id, kind FROM products").fetch_all(&shared.pool).await?;
+        let lanes = Self { shared, queues: Mutex::default() };
+        for (product, word) in products {
+            let kind = Kind::parse(&word).ok_or_else(|| unknown("products.kind", &word))?;
+            let queue = lanes.start(&product, kind);
+            lanes.queues.lock().unwrap_or_else(PoisonError::into_inner).insert(product, queue);
+        }
+        Ok(lanes)
     }
 
     pub(super) async fn claim(&self, claim: Claim) -> Result<Answer, StoreError> {
@@ -95,7 +104,7 @@ impl Lanes {
         };
         let Some(kind) = kind else { return Ok(None) };
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let queue = queues.entry(product.to_owned()).or_insert_with(|| self.open(product, kind));
+        let queue = queues.entry(product.to_owned()).or_insert_with(|| self.start(product, kind));
         Ok(Some(queue.clone()))
     }
 
@@ -107,7 +116,7 @@ impl Lanes {
         Ok(word.map(|word| Kind::parse(&word).ok_or_else(|| unknown("products.kind", &word))).transpose()?)
     }
 
-    fn open(&self, product: &str, kind: Kind) -> mpsc::Sender<Asked> {
+    fn start(&self, product: &str, kind: Kind) -> mpsc::Sender<Asked> {
         let (queue, asked) = mpsc::channel(QUEUE);
         let asked = Arc::new(tokio::sync::Mutex::new(asked));
         // Nodes begin at different buckets, too.

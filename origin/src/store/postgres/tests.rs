@@ -176,3 +176,305 @@ async fn every_unit_is_sold_once_by_nodes_side_by_side() {
     assert_eq!(told, UNITS);
     beside.close().await.unwrap();
 }
+
+/// As a shopper does whose call was not answered: again and again, with the same key.
+async fn insist(store: &Store, claim: Claim) -> Answer {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        match store.claim(claim.clone()).await {
+            Ok(answer) if answer.status != 503 => return answer,
+            other => assert!(Instant::now() < deadline, "{other:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn number(url: &str, sql: &'static str) -> i64 {
+    let mut beside = beside(url).await;
+    let number = sqlx::query_scalar(sql).fetch_one(&mut beside).await.unwrap();
+    beside.close().await.unwrap();
+    number
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_killed_between_commit_and_reply_makes_one_hold_of_the_same_key() {
+    let mut server = Server::start();
+    let url = shop(&server).await;
+    for (round, seed) in [counted(600), numbered(600)].into_iter().enumerate() {
+        let product = seed.product.id.clone();
+        let store = open(&url, &[seed], 300_000).await;
+        let asked: Vec<_> = (0..200)
+            .map(|visitor| {
+                let (store, product) = (store.clone(), product.clone());
+                tokio::spawn(async move {
+                    let mut held = Vec::new();
+                    for _ in 0..3 {
+                        let visitor = format!("visitor {visitor}-{}", held.len());
+                        held.push(insist(&store, one(&visitor, &product)).await);
+                    }
+                    held
+                })
+            })
+            .collect();
+        // Among so many, some are killed after their commit and before they heard of it.
+        for _ in 0..3 {
+            let sold = || async { number(&url, "SELECT COUNT(*) FROM reservations").await };
+            let before = sold().await;
+            while sold().await == before && before < 600 * (i64::try_from(round).unwrap() + 1) {}
+            server.kill();
+            server.launch();
+        }
+        let mut reservations = HashSet::new();
+        for asked in asked {
+            for answer in asked.await.unwrap() {
+                assert!((200..=201).contains(&answer.status), "{answer:?}");
+                assert!(reservations.insert(answer.text("id").to_owned()), "{answer:?} was given twice");
+            }
+        }
+        assert_eq!(reservations.len(), 600);
+        let audit = store.audit().await.unwrap();
+        assert!(audit.balanced, "{audit:?}");
+    }
+    assert_eq!(number(&url, "SELECT COUNT(*) FROM reservations").await, 1_200);
+    assert_eq!(number(&url, "SELECT COUNT(*) FROM idempotency_keys").await, 1_200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claimer_that_is_paused_past_its_time_neither_blocks_a_reclaim_nor_sells_twice() {
+    let server = Server::start();
+    let url = shop(&server).await;
+    let store = open(&url, &[counted(8)], 500).await;
+    let node = Store::open_postgres(&url, &[], settings("there", 500)).await.unwrap();
+    // The claimer's transaction is caught before it writes its hold: somebody has the table.
+    let mut pause = beside(&url).await;
+    let mut pause = pause.begin().await.unwrap();
+    sqlx::query("LOCK TABLE reservations IN SHARE MODE").execute(&mut *pause).await.unwrap();
+    let paused = {
+        let store = store.clone();
+        tokio::spawn(async move { insist(&store, claim("slow", "k", "runner", Wanted::Any(1))).await })
+    };
+    let waits = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted";
+    while number(&url, waits).await == 0 {}
+    // Past the time of the hold that it is about to write.
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    pause.commit().await.unwrap();
+    let slow = paused.await.unwrap();
+    assert_eq!(slow.status, 201);
+    // What it wrote was over before it was written; all eight are to be had.
+    for visitor in 0..8 {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let answer = node.claim(one(&format!("visitor {visitor}"), "runner")).await.unwrap();
+            if answer.status == 201 {
+                break;
+            }
+            assert_eq!(answer.text("code"), "all_held", "{answer:?}");
+            assert!(Instant::now() < deadline, "a unit never came back");
+            // Those before may have run out as well, so it cannot be counted upon to be the slow one's.
+        }
+    }
+    let audit = store.audit().await.unwrap();
+    assert!(audit.balanced, "{audit:?}");
+    let slow = store.reservation(slow.text("id"), "slow").await.unwrap().unwrap();
+    assert_eq!(slow.reservation.state, crate::checkout::Hold::Expired);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_books_add_up_however_the_clock_is_stepped() {
+    let server = Server::start_with_clock();
+    let url = shop(&server).await;
+    let store = open(&url, &[counted(6), numbered(6)], 60_000).await;
+    for (turn, step) in [0, 3_600, 0, -3_600, 0].into_iter().enumerate() {
+        server.step_clock(step);
+        for product in ["runner", "seat"] {
+            for visitor in 0..6 {
+                let visitor = format!("visitor {turn}-{visitor}");
+                let answer = store.claim(claim(&visitor, product, product, Wanted::Any(1))).await.unwrap();
+                assert!(matches!(answer.status, 201 | 409), "{answer:?}");
+                if answer.status == 409 {
+                    assert_eq!(answer.text("code"), "all_held", "nothing is sold, and yet: {answer:?}");
+                }
+            }
+        }
+        store.sweep().await.unwrap();
+        let audit = store.audit().await.unwrap();
+        assert!(audit.balanced, "{audit:?}");
+        assert!(audit.products.iter().all(|product| product.held <= 6), "{audit:?}");
+    }
+    // An hour back, everybody waits the hour that the clock was set back by, and no longer.
+    server.step_clock(3_700);
+    for product in ["runner", "seat"] {
+        let answer = store.claim(claim("last", product, product, Wanted::Any(4))).await.unwrap();
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+    assert!(store.audit().await.unwrap().balanced);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_that_takes_over_goes_on_where_the_primary_was() {
+    let mut primary =
+        Server::start_with(&[("synchronous_standby_names", "*"), ("synchronous_commit", "local")]);
+    let url = primary.create("shop");
+    let standby = primary.standby();
+    primary.configure(&[("synchronous_commit", "on")]);
+    primary.psql("postgres", "SELECT pg_reload_conf()");
+    Store::migrate_postgres(&url).await.unwrap();
+    // The service knows one address, and finds behind it whoever is the primary.
+    let door = tempfile::tempdir().unwrap();
+    let link = door.path().join(".s.PGSQL.5432");
+    std::os::unix::fs::symlink(primary.socket().join(".s.PGSQL.5432"), &link).unwrap();
+    let url = format!("postgres://postgres@localhost/shop?host={}", door.path().display());
+    let store = open(&url, &[counted(100), numbered(100)], 300_000).await;
+    for product in ["runner", "seat"] {
+        for visitor in 0..10 {
+            assert_eq!(insist(&store, one(&format!("visitor {visitor}"), product)).await.status, 201);
+        }
+    }
+    primary.kill();
+    let waiting = {
+        let store = store.clone();
+        tokio::spawn(async move { insist(&store, one("in between", "runner")).await })
+    };
+    standby.promote();
+    standby.psql("postgres", "ALTER SYSTEM SET synchronous_standby_names = ''");
+    standby.psql("postgres", "SELECT pg_reload_conf()");
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(standby.socket().join(".s.PGSQL.5432"), &link).unwrap();
+    assert_eq!(waiting.await.unwrap().status, 201);
+    for product in ["runner", "seat"] {
+        for visitor in 0..20 {
+            let answer = insist(&store, one(&format!("visitor {visitor}"), product)).await;
+            assert_eq!(answer.status, 201, "the first ten are answered as they were: {answer:?}");
+        }
+    }
+    let audit = store.audit().await.unwrap();
+    assert!(audit.balanced, "{audit:?}");
+    assert_eq!(audit.products.iter().map(|product| product.held).collect::<Vec<_>>(), [21, 20]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unfit_server_is_refused_and_says_how_to_mend_it() {
+    let mut server = Server::start();
+    let url = server.create("shop");
+    let refusal = async |url: &str| match Store::open_postgres(url, &[], settings("here", 1_000)).await {
+        Ok(_) => panic!("it was opened"),
+        Err(error) => error.to_string(),
+    };
+    assert!(refusal(&url).await.contains("run `ropeline-origin migrate`"));
+    Store::migrate_postgres(&url).await.unwrap();
+    open(&url, &[counted(1)], 1_000).await;
+
+    for (change, back, mend) in [
+        (
+            "ALTER DATABASE shop SET synchronous_commit = off",
+            "ALTER DATABASE shop RESET ALL",
+            "ALTER DATABASE",
+        ),
+        ("ALTER ROLE postgres SET synchronous_commit = local", "ALTER ROLE postgres RESET ALL", "ALTER ROLE"),
+        (
+            "ALTER DATABASE shop SET default_transaction_read_only = on",
+            "ALTER DATABASE shop RESET ALL",
+            "read alone",
+        ),
+    ] {
+        server.psql("postgres", change);
+        let refused = refusal(&url).await;
+        assert!(refused.contains(mend), "{change}: {refused}");
+        server.psql("postgres", back);
+    }
+    server.psql(
+        "shop",
+        "INSERT INTO _sqlx_migrations SELECT 99990101000000, description, now(), success, checksum, \
+                         execution_time FROM _sqlx_migrations LIMIT 1",
+    );
+    assert!(refusal(&url).await.contains("newer ropeline-origin"));
+    server.psql("shop", "DELETE FROM _sqlx_migrations WHERE version = 99990101000000");
+
+    let standby = server.standby();
+    assert!(refusal(&standby.url("shop")).await.contains("standby"));
+    drop(standby);
+    for (name, mend) in [
+        ("synchronous_commit", "synchronous_commit is off"),
+        ("full_page_writes", "full_page_writes is off"),
+        ("fsync", "fsync is off"),
+    ] {
+        server.stop();
+        server.configure(&[(name, "off")]);
+        server.launch();
+        let refused = refusal(&url).await;
+        assert!(refused.contains(mend) && refused.contains("postgresql.conf"), "{refused}");
+        server.configure(&[(name, "on")]);
+    }
+    server.stop();
+    server.launch();
+    open(&url, &[counted(1)], 1_000).await;
+}
+
+/// What a search touches does not grow with what happened before it, though a transaction elsewhere, begun before
+/// everything, keeps each old version of each row alive.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_stays_open_makes_no_claim_dearer() {
+    const PART: i64 = 20_000;
+    let server = Server::start_with(&[("autovacuum_naptime", "1s")]);
+    let url = shop(&server).await;
+    let store = open(&url, &[counted(10 * PART), numbered(10 * PART)], 3_600_000).await;
+    let mut open_since = beside(&url).await;
+    let mut open_since = open_since.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
+    sqlx::query("SELECT COUNT(*) FROM products").execute(&mut *open_since).await.unwrap();
+    let mut read = Vec::new();
+    for part in 0..3 {
+        let asked: Vec<_> = (0..100)
+            .map(|shopper| {
+                let store = store.clone();
+                tokio::spawn(async move {
+                    for turn in 0..PART / 100 {
+                        let visitor = format!("visitor {part}-{shopper}-{turn}");
+                        for product in ["runner", "seat"] {
+                            let answer = store.claim(one(&visitor, product)).await.unwrap();
+                            assert_eq!(answer.status, 201, "{answer:?}");
+                            // Every tenth comes back, so that units are given out again as well.
+                            if turn % 10 == 0 {
+                                let id = answer.text("id").to_owned();
+                                store.cancel(visitor.clone(), id, None).await.unwrap();
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        for asked in asked {
+            asked.await.unwrap();
+        }
+        let mut explained = beside(&url).await;
+        let cursor = |product: &str| match &store.books {
+            crate::store::Books::Postgres(books) => books.shared.cursors.of(product),
+            crate::store::Books::Sqlite(_) => panic!("not these"),
+        };
+        let bucket = cursor("runner").generations[0];
+        let skimmed = cursor("seat").skimmed;
+        // The two searches of a claim, as the server carries them out now.
+        let mut touched = Vec::new();
+        for sql in [
+            format!(
+                "SELECT generation FROM buckets WHERE product_id = 'runner' AND slot = 0 AND generation >= {bucket}
+                 ORDER BY generation DESC LIMIT 1"
+            ),
+            format!(
+                "SELECT label FROM units WHERE product_id = 'seat' AND place > {skimmed} ORDER BY place LIMIT 1"
+            ),
+        ] {
+            let sql = sqlx::AssertSqlSafe(format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}"));
+            sqlx::query("SET enable_seqscan = off").execute(&mut explained).await.unwrap();
+            let plan: serde_json::Value = sqlx::query_scalar(sql).fetch_one(&mut explained).await.unwrap();
+            let plan = &plan[0]["Plan"];
+            touched.push(plan["Shared Hit Blocks"].as_i64().unwrap() + plan["Shared Read Blocks"].as_i64().unwrap());
+        }
+        explained.close().await.unwrap();
+        read.push(touched);
+    }
+    for touched in &read {
+        assert!(touched.iter().all(|blocks| *blocks < 40), "blocks that a search touched: {read:?}");
+    }
+    open_since.rollback().await.unwrap();
+    assert!(store.audit().await.unwrap().balanced);
+}

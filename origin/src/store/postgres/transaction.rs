@@ -121,11 +121,12 @@ impl<'c> PgTx<'c> {
     }
 
     pub(super) async fn commit(self) -> Result<(), WriteError> {
+        let commit = self.shared.figures.commit(self.deltas);
         self.tx.commit().await?;
+        commit.done();
         for (product, slot, generation) in &self.seen {
             self.shared.cursors.generation(product, *slot, *generation);
         }
-        self.shared.figures.committed(&self.deltas);
         Ok(())
     }
 

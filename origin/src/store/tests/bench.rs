@@ -1,7 +1,12 @@
 //! Where books are opened for a test, and how they are changed behind the store's back: as time or a fault would.
 
-use sqlx::ConnectOptions;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ropeline_test_postgres::Postgres;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
 
 use crate::answer::Answer;
@@ -14,6 +19,7 @@ pub(super) const MOST: i64 = 3;
 /// A place for books, on one of the back ends.
 pub(super) enum Bench {
     Sqlite(TempDir),
+    Postgres { server: Arc<Postgres>, url: String },
 }
 
 pub(super) fn settings() -> Settings {
@@ -68,10 +74,30 @@ impl Bench {
         Self::Sqlite(tempfile::tempdir().unwrap())
     }
 
+    pub(super) fn postgres() -> Self {
+        Self::database(Arc::new(Postgres::start()))
+    }
+
+    /// A database of its own.
+    fn database(server: Arc<Postgres>) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let url = server.create(&format!("shop_{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+        Self::Postgres { server, url }
+    }
+
     /// An empty bench of the same back end.
     pub(super) fn another(&self) -> Self {
         match self {
             Self::Sqlite(_) => Self::sqlite(),
+            Self::Postgres { server, .. } => Self::database(server.clone()),
+        }
+    }
+
+    /// How many cases a property is tried on: each takes a database of its own.
+    pub(super) fn cases(&self) -> u32 {
+        match self {
+            Self::Sqlite(_) => 48,
+            Self::Postgres { .. } => 12,
         }
     }
 
@@ -83,6 +109,10 @@ impl Bench {
     ) -> Result<Store, OpenError> {
         match self {
             Self::Sqlite(dir) => Store::open_sqlite(&dir.path().join("shop.db"), products, settings).await,
+            Self::Postgres { url, .. } => {
+                Store::migrate_postgres(url).await?;
+                Store::open_postgres(url, products, settings).await
+            }
         }
     }
 
@@ -99,12 +129,21 @@ impl Bench {
             .unwrap()
     }
 
+    async fn postgres_beside(url: &str) -> PgConnection {
+        url.parse::<PgConnectOptions>().unwrap().connect().await.unwrap()
+    }
+
     /// Does something to the books, in SQL that every back end takes.
     pub(super) async fn run(&self, sql: &str) {
         let sql = sqlx::AssertSqlSafe(sql);
         match self {
             Self::Sqlite(dir) => {
                 sqlx::query(sql).execute(&mut Self::sqlite_beside(dir).await).await.unwrap();
+            }
+            Self::Postgres { url, .. } => {
+                let mut beside = Self::postgres_beside(url).await;
+                sqlx::query(sql).execute(&mut beside).await.unwrap();
+                beside.close().await.unwrap();
             }
         }
     }
@@ -116,6 +155,12 @@ impl Bench {
             Self::Sqlite(dir) => {
                 sqlx::query_scalar(sql).fetch_all(&mut Self::sqlite_beside(dir).await).await.unwrap()
             }
+            Self::Postgres { url, .. } => {
+                let mut beside = Self::postgres_beside(url).await;
+                let found = sqlx::query_scalar(sql).fetch_all(&mut beside).await.unwrap();
+                beside.close().await.unwrap();
+                found
+            }
         }
     }
 
@@ -126,6 +171,12 @@ impl Bench {
             Self::Sqlite(dir) => {
                 sqlx::query_scalar(sql).fetch_one(&mut Self::sqlite_beside(dir).await).await.unwrap()
             }
+            Self::Postgres { url, .. } => {
+                let mut beside = Self::postgres_beside(url).await;
+                let found = sqlx::query_scalar(sql).fetch_one(&mut beside).await.unwrap();
+                beside.close().await.unwrap();
+                found
+            }
         }
     }
 
@@ -135,6 +186,11 @@ impl Bench {
             [] => String::new(),
             some => format!(" WHERE id IN ('{}')", some.join("', '")),
         };
-        self.run(&format!("UPDATE reservations SET expires_at = 1{which}")).await;
+        // A hold that ends now is looked for from when holds were looked for last, and not from the beginning of time.
+        let over = match self {
+            Self::Sqlite(_) => "1",
+            Self::Postgres { .. } => "floor(extract(epoch FROM clock_timestamp()) * 1000)",
+        };
+        self.run(&format!("UPDATE reservations SET expires_at = {over}{which}")).await;
     }
 }

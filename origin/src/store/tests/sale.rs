@@ -261,7 +261,7 @@ async fn play(bench: &Bench, total: i64, steps: Vec<Step>) {
 }
 
 pub(super) fn any_sale_s_books_add_up_after_every_step(bench: &Bench) {
-    on_cases(48, file!(), &(0..8_i64, steps()), |(total, steps)| {
+    on_cases(bench.cases(), file!(), &(0..8_i64, steps()), |(total, steps)| {
         block_on(play(&bench.another(), total, steps));
     });
 }
