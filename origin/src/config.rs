@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! listen = "127.0.0.1:8081"
-//! database = "/var/lib/ropeline/origin.db"
+//! database = "/var/lib/ropeline/origin.db"                    # or "postgres://user:password@host/database"
 //! public_url = "https://shop.example"
 //! hold_seconds = 300
 //! hold_extension_seconds = 120                                # 0: holds are not extended, the default
@@ -69,7 +69,8 @@ pub use payments::{RawPayments, RawProvider, RawStripe};
 pub struct RawConfig {
     /// Address and port to listen on; port 0 takes a free one.
     pub listen: String,
-    /// File of the books. The test provider keeps its own beside it, with `-payments` added to the name.
+    /// File of the books, or the address of a PostgreSQL database with them. Beside a file, the test provider keeps its
+    /// own, with `-payments` added to the name.
     pub database: PathBuf,
     /// Where shoppers see the shop: scheme, host and port.
     pub public_url: String,
@@ -177,11 +178,20 @@ fn default_max_quantity() -> i64 {
     1
 }
 
+/// Where the books are.
+#[derive(Clone)]
+pub(crate) enum Database {
+    /// A file of one service's own.
+    File(PathBuf),
+    /// A database on a server, at this address, for any number of services. The address may have a password in it.
+    Postgres(String),
+}
+
 /// A checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) listen: SocketAddr,
-    pub(crate) database: PathBuf,
+    pub(crate) database: Database,
     pub(crate) public_authority: String,
     pub(crate) hold: Duration,
     pub(crate) extension: Duration,
@@ -246,6 +256,32 @@ impl Faults {
     }
 }
 
+// === impl Database ===
+
+impl Database {
+    fn read(written: PathBuf, faults: &mut Faults) -> Self {
+        if let Some(url) = written.to_str().filter(|written| written.contains("://")) {
+            faults.check(
+                url.starts_with("postgres://") || url.starts_with("postgresql://"),
+                "database",
+                "must name a file, or be the address of a PostgreSQL database: \"postgres://user:password@host/database\"",
+            );
+            return Self::Postgres(url.to_owned());
+        }
+        faults.check(written.file_name().is_some(), "database", "must name a file");
+        Self::File(written)
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Postgres(_) => f.debug_tuple("Postgres").finish_non_exhaustive(),
+        }
+    }
+}
+
 // === impl RawConfig ===
 
 impl RawConfig {
@@ -269,7 +305,7 @@ impl RawConfig {
             faults
                 .add("listen", format!("{:?} is no address with a port, as \"127.0.0.1:8081\"", self.listen));
         });
-        faults.check(self.database.file_name().is_some(), "database", "must name a file");
+        let database = Database::read(self.database, &mut faults);
         let public_authority = authority(&self.public_url).ok_or(()).map_err(|()| {
             faults.add(
                 "public_url",
@@ -290,7 +326,8 @@ impl RawConfig {
         let keys = key_source(&self.admission, &mut faults);
         let refresh = faults.seconds("admission.refresh_seconds", self.admission.refresh_seconds, 1, 86_400);
         let terms = terms(&self.admission, &mut faults);
-        let payments = payments::check(&self.payments, &self.products, &self.public_url, &mut faults);
+        let payments =
+            payments::check(&self.payments, &self.products, &self.public_url, &database, &mut faults);
         let reconcile =
             faults.seconds("payments.reconcile_seconds", self.payments.reconcile_seconds, 1, 3_600);
         faults.check(
@@ -313,7 +350,7 @@ impl RawConfig {
             {
                 Ok(Config {
                     listen,
-                    database: self.database,
+                    database,
                     public_authority,
                     hold,
                     extension,

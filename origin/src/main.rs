@@ -34,6 +34,12 @@ enum Command {
         #[arg(long)]
         resume: Option<String>,
     },
+    /// Make the tables in a PostgreSQL database, or bring them up to date. Before a new version serves, not while it does.
+    Migrate {
+        /// The configuration file (TOML).
+        #[arg(short, long)]
+        config: PathBuf,
+    },
     /// Say everything that is wrong in a configuration file.
     Check {
         /// The configuration file (TOML).
@@ -46,6 +52,11 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Serve { config } => serve(&config),
         Command::Audit { config, resume } => audit(&config, resume.as_deref()),
+        Command::Migrate { config } => {
+            let config = read(&config)?;
+            let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
+            Ok(runtime.block_on(operator::migrate(&config))?)
+        }
         Command::Check { config } => {
             read(&config)?;
             writeln!(std::io::stdout(), "{}: good", config.display())?;

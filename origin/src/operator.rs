@@ -1,6 +1,6 @@
 //! What the operator does to the books from the command line, whether or not the service runs.
 
-use crate::config::Config;
+use crate::config::{Config, Database};
 use crate::model::Audit;
 use crate::service::settings;
 use crate::store::{OpenError, Resumed, Store, StoreError};
@@ -20,7 +20,11 @@ pub enum OperatorError {
 }
 
 async fn store(config: &Config) -> Result<Store, OperatorError> {
-    Ok(Store::attach_sqlite(&config.database, settings(config)?).await?)
+    let settings = settings(config)?;
+    Ok(match &config.database {
+        Database::File(path) => Store::attach_sqlite(path, settings).await?,
+        Database::Postgres(url) => Store::open_postgres(url, &[], settings).await?,
+    })
 }
 
 /// Audits the books, and stops the sale of every product whose books do not add up.
@@ -37,4 +41,16 @@ pub async fn audit(config: &Config) -> Result<Audit, OperatorError> {
 /// When the books are not there, or cannot be read or written.
 pub async fn resume(config: &Config, product: &str) -> Result<Resumed, OperatorError> {
     Ok(store(config).await?.resume(product).await?)
+}
+
+/// Makes the tables of the books on PostgreSQL, or brings them up to date. Books in a file are brought up to date by
+/// whoever serves them.
+///
+/// # Errors
+/// When the database cannot be reached or is not as it has to be.
+pub async fn migrate(config: &Config) -> Result<(), OperatorError> {
+    match &config.database {
+        Database::File(_) => Ok(()),
+        Database::Postgres(url) => Ok(Store::migrate_postgres(url).await?),
+    }
 }

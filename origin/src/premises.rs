@@ -45,13 +45,13 @@ pub enum PremisesError {
     },
     /// There are purchases, so there were payments.
     #[error(
-        "{} is missing or empty, but {} has purchases: what was paid for them cannot be told any more, and none could be \
+        "{} is missing or empty, but {database} has purchases: what was paid for them cannot be told any more, and none could be \
          captured, voided or refunded; restore both from one backup, or remove the database too if this is to be a new shop",
-        .payments.display(), .database.display()
+        .payments.display()
     )]
     PaymentsMissing {
-        /// As configured.
-        database: PathBuf,
+        /// The file, or that it is none.
+        database: String,
         /// The books of the payments.
         payments: PathBuf,
     },
@@ -62,6 +62,8 @@ pub enum PremisesError {
 #[derive(Debug)]
 pub(crate) struct Premises {
     _lock: File,
+    /// The books, in words.
+    database: String,
     has_payments: bool,
 }
 
@@ -73,29 +75,29 @@ impl Premises {
     ///
     /// # Errors
     /// When another service has the books, or when the database is empty, or missing though there are `payments`.
-    pub(crate) fn take(database: &Path, payments: &Path) -> Result<Self, PremisesError> {
-        let mut path = database.to_owned().into_os_string();
-        path.push("-lock");
-        let path = PathBuf::from(path);
-        let unreadable = |path: &Path, error| PremisesError::Unreadable { path: path.to_owned(), error };
-        let lock = File::options().create(true).truncate(false).write(true).open(&path);
-        let lock = lock.map_err(|error| unreadable(&path, error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(PremisesError::InUse { database: database.to_owned(), lock: path });
-            }
-            Err(TryLockError::Error(error)) => return Err(unreadable(&path, error)),
-        }
-        let database_size = size(database).map_err(|error| unreadable(database, error))?;
-        let payments_size = size(payments).map_err(|error| unreadable(payments, error))?;
-        match (database_size, payments_size) {
-            (Some(0), _) => Err(PremisesError::Empty { database: database.to_owned() }),
-            (None, Some(1..)) => {
+    pub(crate) fn take(database: &Path, payments: Option<&Path>) -> Result<Self, PremisesError> {
+        let lock = lock(database)?;
+        let database_size = size(database)?;
+        let payments_size = payments.map(size).transpose()?.flatten();
+        match (database_size, payments_size, payments) {
+            (Some(0), ..) => Err(PremisesError::Empty { database: database.to_owned() }),
+            (None, Some(1..), Some(payments)) => {
                 Err(PremisesError::Missing { database: database.to_owned(), payments: payments.to_owned() })
             }
-            _ => Ok(Self { _lock: lock, has_payments: matches!(payments_size, Some(1..)) }),
+            _ => {
+                let has_payments = matches!(payments_size, Some(1..));
+                Ok(Self { _lock: lock, database: database.display().to_string(), has_payments })
+            }
         }
+    }
+
+    /// Takes the lock beside the payments' own books, where those of the shop are on a server for any number of services.
+    ///
+    /// # Errors
+    /// When another service has them.
+    pub(crate) fn take_payments(payments: &Path) -> Result<Self, PremisesError> {
+        let (lock, has_payments) = (lock(payments)?, matches!(size(payments)?, Some(1..)));
+        Ok(Self { _lock: lock, database: "the PostgreSQL database".to_owned(), has_payments })
     }
 
     /// Looks whether the books of the payments may be opened, once it is known whether there are purchases. A shop that
@@ -103,25 +105,35 @@ impl Premises {
     ///
     /// # Errors
     /// When there were payments and they are lost.
-    pub(crate) fn check_payments(
-        &self,
-        database: &Path,
-        payments: &Path,
-        has_purchases: bool,
-    ) -> Result<(), PremisesError> {
+    pub(crate) fn check_payments(&self, payments: &Path, has_purchases: bool) -> Result<(), PremisesError> {
         if has_purchases && !self.has_payments {
-            let (database, payments) = (database.to_owned(), payments.to_owned());
+            let (database, payments) = (self.database.clone(), payments.to_owned());
             return Err(PremisesError::PaymentsMissing { database, payments });
         }
         Ok(())
     }
 }
 
+fn lock(database: &Path) -> Result<File, PremisesError> {
+    let mut path = database.to_owned().into_os_string();
+    path.push("-lock");
+    let path = PathBuf::from(path);
+    let lock = File::options().create(true).truncate(false).write(true).open(&path);
+    let lock = lock.map_err(|error| PremisesError::Unreadable { path: path.clone(), error })?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            Err(PremisesError::InUse { database: database.to_owned(), lock: path })
+        }
+        Err(TryLockError::Error(error)) => Err(PremisesError::Unreadable { path, error }),
+    }
+}
+
 /// In bytes; `None` when there is no such file.
-fn size(path: &Path) -> std::io::Result<Option<u64>> {
+fn size(path: &Path) -> Result<Option<u64>, PremisesError> {
     match std::fs::metadata(path) {
         Ok(file) => Ok(Some(file.len())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => Err(PremisesError::Unreadable { path: path.to_owned(), error }),
     }
 }

@@ -1,7 +1,6 @@
 //! The whole service: books, payment service, keys and listener, started and stopped together.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::admission::{Admission, KeySource, KeysUnreadable};
 use crate::cashier::Cashier;
-use crate::config::{Config, PaymentsConfig};
+use crate::config::{Config, Database, PaymentsConfig};
 use crate::http::App;
 use crate::model::{Audit, unguessable};
 use crate::payments::Payments;
@@ -79,7 +78,7 @@ pub struct Origin {
     provider: Option<TestProvider>,
     refresh: Duration,
     reconcile: Duration,
-    premises: Premises,
+    premises: Option<Premises>,
 }
 
 /// A look at a running service from within its process; cheap to clone.
@@ -114,14 +113,26 @@ impl Origin {
         if let KeySource::File(_) = config.keys {
             admission.refresh().await?;
         }
-        let payments_database = payments_path(&config.database);
-        let premises = Premises::take(&config.database, &payments_database)?;
-        let store = Store::open_sqlite(&config.database, &config.products, settings).await?;
+        let payments_file = match &config.payments {
+            PaymentsConfig::Test { database, .. } => Some(database.as_path()),
+            PaymentsConfig::Stripe(_) => None,
+        };
+        let (premises, store) = match &config.database {
+            Database::File(path) => {
+                let premises = Premises::take(path, payments_file)?;
+                (Some(premises), Store::open_sqlite(path, &config.products, settings).await?)
+            }
+            Database::Postgres(url) => {
+                let premises = payments_file.map(Premises::take_payments).transpose()?;
+                (premises, Store::open_postgres(url, &config.products, settings).await?)
+            }
+        };
         let (payments, provider): (Arc<dyn Payments>, _) = match config.payments {
-            PaymentsConfig::Test { secret, delay } => {
-                let has_purchases = store.has_purchases().await?;
-                premises.check_payments(&config.database, &payments_database, has_purchases)?;
-                let provider = TestProvider::open(&payments_database, secret, delay).await?;
+            PaymentsConfig::Test { secret, delay, database } => {
+                if let Some(premises) = &premises {
+                    premises.check_payments(&database, store.has_purchases().await?)?;
+                }
+                let provider = TestProvider::open(&database, secret, delay).await?;
                 (Arc::new(provider.clone()), Some(provider))
             }
             PaymentsConfig::Stripe(settings) => (Arc::new(Stripe::new(settings)?), None),
@@ -207,13 +218,6 @@ pub(crate) fn settings(config: &Config) -> Result<Settings, getrandom::Error> {
         node: unguessable("node_")?,
         lease_ms: LEASE,
     })
-}
-
-/// The test provider's books lie beside the shop's.
-fn payments_path(database: &Path) -> std::path::PathBuf {
-    let mut name = database.file_name().unwrap_or_default().to_owned();
-    name.push("-payments");
-    database.with_file_name(name)
 }
 
 /// The test provider runs beside the shop, so it reaches it by the port it listens on.

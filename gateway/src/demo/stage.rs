@@ -195,6 +195,7 @@ fn origin_config(plan: &Plan, url: &str, folder: &Path) -> anyhow::Result<RawCon
             reconcile_seconds: 2,
             provider: RawProvider::Test,
             test_delay_ms: 2_000,
+            test_database: None,
             stripe: None,
         },
         products: vec![RawProduct {

@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::Uri;
 use serde::Deserialize;
 
-use super::{Faults, RawProduct};
+use super::{Database, Faults, RawProduct};
 use crate::payments::signature::WebhookSecret;
 use crate::payments::stripe::{self, SecretKey};
 
@@ -27,6 +28,8 @@ pub struct RawPayments {
     /// How long the test provider's slow cards take.
     #[serde(default = "default_test_delay_ms")]
     pub test_delay_ms: u64,
+    /// File of the test provider's own books. Beside the shop's, if those are a file; needed if they are not.
+    pub test_database: Option<PathBuf>,
     /// The Stripe account, if that is the provider.
     pub stripe: Option<RawStripe>,
 }
@@ -83,6 +86,8 @@ pub(crate) enum PaymentsConfig {
         secret: WebhookSecret,
         /// How long its slow cards take.
         delay: Duration,
+        /// File of its own books.
+        database: PathBuf,
     },
     /// Stripe.
     Stripe(stripe::Settings),
@@ -99,10 +104,11 @@ pub(super) fn check(
     raw: &RawPayments,
     products: &[RawProduct],
     public_url: &str,
+    database: &Database,
     faults: &mut Faults,
 ) -> Option<PaymentsConfig> {
     match (raw.provider, &raw.stripe) {
-        (RawProvider::Test, None) => test(raw, faults),
+        (RawProvider::Test, None) => test(raw, database, faults),
         (RawProvider::Stripe, Some(stripe)) => account(stripe, products, public_url, faults),
         (RawProvider::Test, Some(_)) => {
             faults.add("payments.stripe", "is not used; say provider = \"stripe\", or take it out");
@@ -118,7 +124,7 @@ pub(super) fn check(
     }
 }
 
-fn test(raw: &RawPayments, faults: &mut Faults) -> Option<PaymentsConfig> {
+fn test(raw: &RawPayments, database: &Database, faults: &mut Faults) -> Option<PaymentsConfig> {
     faults.check(
         raw.test_delay_ms <= 3_600_000,
         "payments.test_delay_ms",
@@ -128,7 +134,22 @@ fn test(raw: &RawPayments, faults: &mut Faults) -> Option<PaymentsConfig> {
         faults.add("payments.webhook_secret", "must have at least 16 characters; take 32 random ones");
         return None;
     };
-    Some(PaymentsConfig::Test { secret, delay: Duration::from_millis(raw.test_delay_ms) })
+    let database = match (&raw.test_database, database) {
+        (Some(own), _) if own.file_name().is_some() => own.clone(),
+        (None, Database::File(shop)) => {
+            let mut name = shop.file_name().unwrap_or_default().to_owned();
+            name.push("-payments");
+            shop.with_file_name(name)
+        }
+        (Some(_), _) | (None, Database::Postgres(_)) => {
+            faults.add(
+                "payments.test_database",
+                "must name a file: the test provider keeps its own books there, as database is not a file",
+            );
+            return None;
+        }
+    };
+    Some(PaymentsConfig::Test { secret, delay: Duration::from_millis(raw.test_delay_ms), database })
 }
 
 fn account(

@@ -113,6 +113,7 @@ pub fn raw_config(database: PathBuf, jwks_file: PathBuf, total: i64) -> RawConfi
             reconcile_seconds: 1,
             provider: RawProvider::Test,
             test_delay_ms: 3_600_000,
+            test_database: None,
             stripe: None,
         },
         products: vec![product("runner", total)],

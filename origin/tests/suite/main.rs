@@ -16,6 +16,7 @@ mod idempotency;
 mod keys;
 mod localstripe;
 mod pages;
+mod postgres;
 mod premises;
 mod shop;
 mod slow;
