@@ -1,6 +1,10 @@
 //! Claims that arrived together, served in one transaction: units locked, what is known of the claims loaded, decided,
 //! written.
 //!
+//! A list of keys, visitors or labels is always gone through one by one, each looked up in its index: that is what LATERAL
+//! with LIMIT is for, and an update by `ctid` of rows that are locked. A plain join may be planned the other way round
+//! while a table is small, and stays so while it grows.
+//!
 //! Claims take no lock on keys and visitors. Two nodes that serve the same one at once write the same key, or a second
 //! live reservation of one visitor: the database refuses the later, which is tried again and finds what the first has
 //! made. That costs nothing where nobody does it. The limit of units for each visitor has no such index to stand guard,
@@ -213,8 +217,9 @@ impl Counter<'_> {
             Vec::new()
         } else {
             sqlx::query_scalar(
-                "SELECT label FROM units WHERE product_id = $1 AND label = ANY ($2) AND place IS NOT NULL
-                 ORDER BY label FOR UPDATE",
+                "SELECT u.label FROM (SELECT DISTINCT label FROM unnest($2::text[]) label ORDER BY label) k
+                 CROSS JOIN LATERAL (SELECT label FROM units WHERE product_id = $1 AND label = k.label
+                                     AND place IS NOT NULL LIMIT 1 FOR UPDATE) u",
             )
             .bind(self.product)
             .bind(labels)
@@ -254,12 +259,14 @@ impl Counter<'_> {
                   FROM products p WHERE p.id = $3) shelf
              LEFT JOIN LATERAL (
                  SELECT k.id AS key_id, k.fingerprint, k.purchase_id, k.answer, k.lease_owner, k.lease_until, r.*
-                 FROM unnest($1::bytea[]) asked (id) JOIN idempotency_keys k ON k.id = asked.id
+                 FROM unnest($1::bytea[]) asked (id)
+                 CROSS JOIN LATERAL (SELECT * FROM idempotency_keys WHERE id = asked.id LIMIT 1) k
                  LEFT JOIN reservations r ON r.id = k.reservation_id
                  UNION ALL
                  SELECT NULL, NULL, NULL, NULL, NULL, NULL, r.*
                  FROM unnest($2::text[]) asked (visitor)
-                 JOIN reservations r ON r.visitor = asked.visitor AND r.product_id = $3 AND r.over = ''
+                 CROSS JOIN LATERAL (SELECT * FROM reservations WHERE visitor = asked.visitor AND product_id = $3
+                                     AND over = '' LIMIT 1) r
              ) x ON TRUE"
         ))
         .bind(ids.iter().map(<[u8; 16]>::as_slice).collect::<Vec<_>>())
@@ -481,8 +488,11 @@ impl Counter<'_> {
         let written = sqlx::query(
             "UPDATE buckets b SET available = b.available + k.moved - k.taken, total = b.total + k.moved,
                  generation = b.generation + 1
-             FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) k (slot, generation, moved, taken)
-             WHERE b.product_id = $1 AND b.slot = k.slot AND b.generation = k.generation",
+             FROM (SELECT b.ctid, k.moved, k.taken
+                   FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) k (slot, generation, moved, taken)
+                   CROSS JOIN LATERAL (SELECT ctid FROM buckets WHERE product_id = $1 AND slot = k.slot
+                                       AND generation = k.generation LIMIT 1) b) k
+             WHERE b.ctid = k.ctid",
         )
         .bind(self.product)
         .bind(changed.iter().map(|(bucket, _)| bucket.id).collect::<Vec<_>>())
@@ -514,8 +524,10 @@ impl Counter<'_> {
         }
         let written = sqlx::query(
             "UPDATE units u SET state = 'held', place = NULL, reservation_id = k.owner
-             FROM unnest($2::text[], $3::text[]) k (label, owner)
-             WHERE u.product_id = $1 AND u.label = k.label AND u.place IS NOT NULL",
+             FROM (SELECT u.ctid, k.owner FROM unnest($2::text[], $3::text[]) k (label, owner)
+                   CROSS JOIN LATERAL (SELECT ctid FROM units WHERE product_id = $1 AND label = k.label
+                                       AND place IS NOT NULL LIMIT 1) u) k
+             WHERE u.ctid = k.ctid",
         )
         .bind(self.product)
         .bind(&labels)

@@ -229,8 +229,11 @@ impl<'c> PgTx<'c> {
             .collect();
         let filled = sqlx::query(
             "UPDATE buckets b SET available = b.available + k.units, generation = b.generation + 1
-             FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) k (product, slot, generation, units)
-             WHERE b.product_id = k.product AND b.slot = k.slot AND b.generation = k.generation",
+             FROM (SELECT b.ctid, k.units
+                   FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) k (product, slot, generation, units)
+                   CROSS JOIN LATERAL (SELECT ctid FROM buckets WHERE product_id = k.product AND slot = k.slot
+                                       AND generation = k.generation LIMIT 1) b) k
+             WHERE b.ctid = k.ctid",
         )
         .bind(found.iter().map(|(product, ..)| product.as_str()).collect::<Vec<_>>())
         .bind(found.iter().map(|(_, slot, _)| *slot).collect::<Vec<_>>())
@@ -262,8 +265,10 @@ impl<'c> PgTx<'c> {
         }
         let freed = sqlx::query(
             "UPDATE units u SET state = 'free', reservation_id = NULL, place = nextval('unit_places')
-             FROM unnest($1::text[], $2::text[], $3::text[]) k (product, reservation, label)
-             WHERE u.product_id = k.product AND u.label = k.label AND u.reservation_id = k.reservation",
+             FROM (SELECT u.ctid FROM unnest($1::text[], $2::text[], $3::text[]) k (product, reservation, label)
+                   CROSS JOIN LATERAL (SELECT ctid FROM units WHERE product_id = k.product AND label = k.label
+                                       AND reservation_id = k.reservation LIMIT 1) u) k
+             WHERE u.ctid = k.ctid",
         )
         .bind(products)
         .bind(reservations)
@@ -283,8 +288,11 @@ impl<'c> PgTx<'c> {
         labels: &[&str],
     ) -> Result<(), WriteError> {
         let sold = sqlx::query(
-            "UPDATE units u SET state = 'sold' FROM unnest($1::text[], $2::text[], $3::text[]) k (product, reservation, label)
-             WHERE u.product_id = k.product AND u.label = k.label AND u.reservation_id = k.reservation",
+            "UPDATE units u SET state = 'sold'
+             FROM (SELECT u.ctid FROM unnest($1::text[], $2::text[], $3::text[]) k (product, reservation, label)
+                   CROSS JOIN LATERAL (SELECT ctid FROM units WHERE product_id = k.product AND label = k.label
+                                       AND reservation_id = k.reservation LIMIT 1) u) k
+             WHERE u.ctid = k.ctid",
         )
         .bind(products)
         .bind(reservations)
@@ -475,9 +483,10 @@ impl Tx for PgTx<'_> {
             "UPDATE reservations r SET state = k.state, expires_at = k.expires_at, version = k.version, changed_at = $6,
                  extended = k.extended,
                  first_expires_at = CASE WHEN k.extended AND NOT r.extended THEN r.expires_at ELSE r.first_expires_at END
-             FROM unnest($1::text[], $2::text[], $3::bigint[], $4::boolean[], $5::bigint[])
-                  k (id, state, expires_at, extended, version)
-             WHERE r.id = k.id",
+             FROM (SELECT r.ctid, k.* FROM unnest($1::text[], $2::text[], $3::bigint[], $4::boolean[], $5::bigint[])
+                        k (id, state, expires_at, extended, version)
+                   CROSS JOIN LATERAL (SELECT ctid FROM reservations WHERE id = k.id LIMIT 1) r) k
+             WHERE r.ctid = k.ctid",
         )
         .bind(all().map(|hold| hold.id.as_str()).collect::<Vec<_>>())
         .bind(all().map(|hold| hold.state.as_str()).collect::<Vec<_>>())
