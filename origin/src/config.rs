@@ -23,6 +23,19 @@
 //! # secret_key = "sk_…"
 //! # webhook_secrets = ["whsec_…"]                             # of an endpoint at <public_url>/webhooks/payments
 //!
+//! [outbox]                                                    # who is told of what happens; nobody by default
+//! redis_url = "rediss://user:password@redis.example:6379"
+//! stream = "ropeline:events"
+//!
+//! [[outbox.webhooks]]
+//! name = "warehouse"
+//! url = "https://warehouse.example/events"
+//! secrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]        # two, while one is being replaced
+//!
+//! [notify]                                                    # for `ropeline-origin notify`
+//! smtp_url = "smtps://user:password@mail.example"
+//! from = "Shop <orders@shop.example>"
+//!
 //! [[products]]
 //! id = "sneaker"
 //! name = "Night Runner"
@@ -43,6 +56,8 @@
 //! labels = ["A-1", "A-2", "B-1"]                              # instead of numbers, in the order they are given away
 //! ```
 
+mod notify;
+mod outbox;
 mod payments;
 #[cfg(test)]
 mod tests;
@@ -60,6 +75,10 @@ use serde::Deserialize;
 use crate::admission::{KeySource, Terms};
 use crate::model::{Kind, Product};
 use crate::store::{ProductSeed, SeedStock};
+pub(crate) use notify::NotifyConfig;
+pub use notify::RawNotify;
+pub(crate) use outbox::{OutboxConfig, StreamConfig, WebhookConfig};
+pub use outbox::{RawOutbox, RawWebhook};
 pub(crate) use payments::PaymentsConfig;
 pub use payments::{RawPayments, RawProvider, RawStripe};
 
@@ -87,6 +106,11 @@ pub struct RawConfig {
     pub admission: RawAdmission,
     /// The payment service.
     pub payments: RawPayments,
+    /// Who is told of what happens.
+    #[serde(default)]
+    pub outbox: RawOutbox,
+    /// The worker that mails order confirmations.
+    pub notify: Option<RawNotify>,
     /// What is sold.
     #[serde(default)]
     pub products: Vec<RawProduct>,
@@ -201,6 +225,8 @@ pub struct Config {
     pub(crate) terms: Terms,
     pub(crate) payments: PaymentsConfig,
     pub(crate) reconcile: Duration,
+    pub(crate) outbox: OutboxConfig,
+    pub(crate) notify: Option<NotifyConfig>,
     pub(crate) products: Vec<ProductSeed>,
 }
 
@@ -244,6 +270,11 @@ impl Faults {
         if !good {
             self.add(field, mend);
         }
+    }
+
+    /// Whether there is one of this member already.
+    fn names(&self, field: &str) -> bool {
+        self.0.iter().any(|fault| fault.field == field)
     }
 
     fn seconds(&mut self, field: &str, given: u64, least: u64, most: u64) -> Duration {
@@ -330,6 +361,10 @@ impl RawConfig {
             payments::check(&self.payments, &self.products, &self.public_url, &database, &mut faults);
         let reconcile =
             faults.seconds("payments.reconcile_seconds", self.payments.reconcile_seconds, 1, 3_600);
+        let outbox = outbox::check(self.outbox, &mut faults);
+        let notify = self.notify.and_then(|notify| {
+            notify::check(&notify, &outbox, &self.public_url, &self.products, &mut faults)
+        });
         faults.check(
             !self.products.is_empty(),
             "products",
@@ -360,6 +395,8 @@ impl RawConfig {
                     terms,
                     payments,
                     reconcile,
+                    outbox,
+                    notify,
                     products: self.products.into_iter().map(RawProduct::seed).collect(),
                 })
             }
@@ -374,6 +411,22 @@ fn authority(url: &str) -> Option<String> {
     let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;
     (bare && matches!(uri.scheme_str(), Some("http" | "https")))
         .then(|| authority.as_str().to_ascii_lowercase())
+}
+
+/// Whether what is sent there is read by nobody on the way: it goes over TLS, or does not leave this machine.
+fn is_confidential(uri: &Uri) -> bool {
+    uri.authority().is_some_and(|authority| !authority.as_str().contains('@'))
+        && match uri.scheme_str() {
+            Some("https") => uri.host().is_some_and(|host| !host.is_empty()),
+            Some("http") => is_local(uri),
+            _ => false,
+        }
+}
+
+/// Whether it is on this machine.
+fn is_local(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 fn key_source(admission: &RawAdmission, faults: &mut Faults) -> Option<KeySource> {

@@ -40,11 +40,56 @@ enum Command {
         #[arg(short, long)]
         config: PathBuf,
     },
+    /// Events that were not told yet. Works beside a running service.
+    Outbox {
+        #[command(subcommand)]
+        command: OutboxCommand,
+    },
+    /// Mail order confirmations, as the configuration's [notify] says, until SIGTERM or SIGINT.
+    Notify {
+        /// The configuration file (TOML).
+        #[arg(short, long)]
+        config: PathBuf,
+    },
     /// Say everything that is wrong in a configuration file.
     Check {
         /// The configuration file (TOML).
         #[arg(short, long)]
         config: PathBuf,
+    },
+}
+
+#[derive(Subcommand)]
+enum OutboxCommand {
+    /// Say which events wait or are dead, the oldest first, a line of JSON for each.
+    List {
+        /// The configuration file (TOML).
+        #[arg(short, long)]
+        config: PathBuf,
+        /// Only those that are not tried any more.
+        #[arg(long)]
+        dead: bool,
+        /// Only those of this sink: `redis`, or `webhook:` and its name.
+        #[arg(long)]
+        sink: Option<String>,
+        /// At most so many.
+        #[arg(long, default_value_t = 1_000)]
+        limit: u32,
+    },
+    /// Have events sent again, as if they had never been tried.
+    Resend {
+        /// The configuration file (TOML).
+        #[arg(short, long)]
+        config: PathBuf,
+        /// The event, by its id.
+        #[arg(required_unless_present = "all_dead", conflicts_with = "all_dead")]
+        id: Option<String>,
+        /// Every event that is dead.
+        #[arg(long)]
+        all_dead: bool,
+        /// Only to this sink: `redis`, or `webhook:` and its name.
+        #[arg(long)]
+        sink: Option<String>,
     },
 }
 
@@ -57,6 +102,8 @@ fn main() -> anyhow::Result<()> {
             let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
             Ok(runtime.block_on(operator::migrate(&config))?)
         }
+        Command::Outbox { command } => outbox(command),
+        Command::Notify { config } => notify(&config),
         Command::Check { config } => {
             read(&config)?;
             writeln!(std::io::stdout(), "{}: good", config.display())?;
@@ -91,24 +138,63 @@ fn audit(config: &Path, resume: Option<&str>) -> anyhow::Result<()> {
     })
 }
 
-fn serve(config: &Path) -> anyhow::Result<()> {
+fn outbox(command: OutboxCommand) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
+    match command {
+        OutboxCommand::List { config, dead, sink, limit } => {
+            let config = read(&config)?;
+            let events = runtime.block_on(operator::outbox(&config, sink.as_deref(), dead, limit))?;
+            let mut out = std::io::stdout().lock();
+            for event in events {
+                writeln!(out, "{}", serde_json::to_string(&event)?)?;
+            }
+        }
+        OutboxCommand::Resend { config, id, all_dead: _, sink } => {
+            let config = read(&config)?;
+            let sent = runtime.block_on(operator::resend(&config, id.as_deref(), sink.as_deref()))?;
+            if let Some(id) = id.filter(|_| sent == 0) {
+                bail!("{id}: no event of that id waits or is dead; what was told is forgotten");
+            }
+            writeln!(std::io::stdout(), "{sent} to be sent again")?;
+        }
+    }
+    Ok(())
+}
+
+fn notify(config: &Path) -> anyhow::Result<()> {
+    log();
+    let config = read(config)?;
+    let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
+    runtime.block_on(async { Ok(ropeline_origin::notify::run(config, shutdown()?).await?) })
+}
+
+/// Logs to the standard error, at the level that `RUST_LOG` says.
+fn log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
+}
+
+/// Ends when the process is told to stop.
+fn shutdown() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    })
+}
+
+fn serve(config: &Path) -> anyhow::Result<()> {
+    log();
     let config = read(config)?;
     let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
     runtime.block_on(async {
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-        let shutdown = async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-        };
-        ropeline_origin::run(config, shutdown).await?;
+        ropeline_origin::run(config, shutdown()?).await?;
         Ok(())
     })
 }

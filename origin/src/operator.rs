@@ -3,7 +3,7 @@
 use crate::config::{Config, Database};
 use crate::model::Audit;
 use crate::service::settings;
-use crate::store::{OpenError, Resumed, Store, StoreError};
+use crate::store::{Again, OpenError, OutboxEvent, Resumed, Store, StoreError};
 
 /// Why the operator's wish came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -53,4 +53,28 @@ pub async fn migrate(config: &Config) -> Result<(), OperatorError> {
         Database::File(_) => Ok(()),
         Database::Postgres(url) => Ok(Store::migrate_postgres(url).await?),
     }
+}
+
+/// Up to `limit` events that were not told yet, the oldest first: those that wait and those that are dead, or of `sink`
+/// alone, or only dead ones.
+///
+/// # Errors
+/// When the books are not there, or cannot be read.
+pub async fn outbox(
+    config: &Config,
+    sink: Option<&str>,
+    only_dead: bool,
+    limit: u32,
+) -> Result<Vec<OutboxEvent>, OperatorError> {
+    Ok(store(config).await?.outbox(sink, only_dead, limit).await?)
+}
+
+/// Has an event sent again, or every dead one where none is named, to `sink` or to every one, as if it had never been
+/// tried. To how many sinks, counted for each event; one that is being told right now is not counted.
+///
+/// # Errors
+/// When the books are not there, or cannot be written.
+pub async fn resend(config: &Config, event: Option<&str>, sink: Option<&str>) -> Result<u64, OperatorError> {
+    let which = event.map_or(Again::AllDead, |id| Again::One(id.to_owned()));
+    Ok(store(config).await?.send_again(which, sink.map(str::to_owned)).await?)
 }

@@ -13,6 +13,7 @@ use crate::cashier::Cashier;
 use crate::config::{Config, Database, PaymentsConfig};
 use crate::http::App;
 use crate::model::{Audit, unguessable};
+use crate::outbox::{Relay, RelayError};
 use crate::payments::Payments;
 use crate::payments::stripe::Stripe;
 use crate::payments::test_provider::{self, TestProvider};
@@ -63,6 +64,9 @@ pub enum StartError {
     /// No HTTP client, for the keys or for payments.
     #[error("no HTTP client: {0}")]
     Client(#[from] reqwest::Error),
+    /// Events cannot be told.
+    #[error("outbox: {0}")]
+    Relay(#[from] RelayError),
 }
 
 /// The service, listening and not yet answering.
@@ -79,6 +83,7 @@ pub struct Origin {
     refresh: Duration,
     reconcile: Duration,
     premises: Option<Premises>,
+    relays: Vec<Relay>,
 }
 
 /// A look at a running service from within its process; cheap to clone.
@@ -137,6 +142,7 @@ impl Origin {
             }
             PaymentsConfig::Stripe(settings) => (Arc::new(Stripe::new(settings)?), None),
         };
+        let relays = Relay::all(&store, config.outbox)?;
         let failed = |error| StartError::Listen { address: config.listen, error };
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -154,6 +160,7 @@ impl Origin {
             refresh: config.refresh,
             reconcile: config.reconcile,
             premises,
+            relays,
         })
     }
 
@@ -179,6 +186,9 @@ impl Origin {
         tasks.spawn(self.cashier.keep_reconciling(self.reconcile));
         if let Some(provider) = self.provider {
             tasks.spawn(provider.deliver(webhook_url(self.address)));
+        }
+        for relay in self.relays {
+            tasks.spawn(relay.keep_delivering());
         }
         tasks.spawn(keep_auditing(self.handle.store.clone()));
         tasks.spawn(keep_sweeping(self.handle.store));
@@ -214,7 +224,7 @@ pub(crate) fn settings(config: &Config) -> Result<Settings, getrandom::Error> {
         hold_ms: milliseconds(config.hold),
         extension_ms: milliseconds(config.extension),
         units_per_visitor: config.units_per_visitor,
-        sinks: Vec::new(),
+        sinks: config.outbox.sinks(),
         node: unguessable("node_")?,
         lease_ms: LEASE,
     })

@@ -8,6 +8,7 @@
 //! Time is the database's, always.
 
 mod ops;
+mod outbox;
 mod postgres;
 mod rows;
 mod seed;
@@ -17,12 +18,15 @@ mod tests;
 mod tx;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::answer::Answer;
 use crate::checkout::Report;
 use crate::model::{Audit, Lease, Product, ProductAudit, Purchase, Reservation, Stock};
 use ops::Operation;
+pub use outbox::OutboxEvent;
+pub(crate) use outbox::{Again, Backlog, Fate, Leased, Settled};
 use postgres::Postgres;
 pub use seed::SeedError;
 pub(crate) use seed::{ProductSeed, SeedStock};
@@ -185,6 +189,7 @@ pub(crate) struct ReservationView {
 pub(crate) struct Store {
     books: Books,
     extension_ms: i64,
+    sinks: Arc<[String]>,
 }
 
 /// The back ends.
@@ -203,6 +208,7 @@ macro_rules! on {
         }
     };
 }
+use on;
 
 // === impl ProductView ===
 
@@ -238,8 +244,9 @@ impl Store {
         products: &[ProductSeed],
         settings: Settings,
     ) -> Result<Self, OpenError> {
-        let extension_ms = settings.extension_ms;
-        Ok(Self { books: Books::Sqlite(Sqlite::open(path, products, settings).await?), extension_ms })
+        let (extension_ms, sinks) = (settings.extension_ms, settings.sinks.clone().into());
+        let books = Books::Sqlite(Sqlite::open(path, products, settings).await?);
+        Ok(Self { books, extension_ms, sinks })
     }
 
     /// Opens books that are there as they are, beside whoever is at them already.
@@ -247,8 +254,9 @@ impl Store {
     /// # Errors
     /// When there are none, or they cannot be opened.
     pub(crate) async fn attach_sqlite(path: &Path, settings: Settings) -> Result<Self, OpenError> {
-        let extension_ms = settings.extension_ms;
-        Ok(Self { books: Books::Sqlite(Sqlite::attach(path, settings).await?), extension_ms })
+        let (extension_ms, sinks) = (settings.extension_ms, settings.sinks.clone().into());
+        let books = Books::Sqlite(Sqlite::attach(path, settings).await?);
+        Ok(Self { books, extension_ms, sinks })
     }
 
     /// Opens the books in the PostgreSQL database at `url` and puts `products` on sale. The tables have to be there, as
@@ -262,8 +270,9 @@ impl Store {
         products: &[ProductSeed],
         settings: Settings,
     ) -> Result<Self, OpenError> {
-        let extension_ms = settings.extension_ms;
-        Ok(Self { books: Books::Postgres(Postgres::open(url, products, settings).await?), extension_ms })
+        let (extension_ms, sinks) = (settings.extension_ms, settings.sinks.clone().into());
+        let books = Books::Postgres(Postgres::open(url, products, settings).await?);
+        Ok(Self { books, extension_ms, sinks })
     }
 
     /// Makes the tables in the PostgreSQL database at `url`, or brings them up to date.

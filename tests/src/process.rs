@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::io::retry_on_intr;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpStream;
 
 use crate::wait::PATIENCE;
@@ -114,16 +113,9 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
-    /// Halts it (SIGSTOP), and returns once the last of its threads has stopped: the system still takes connections for
-    /// it, and nobody answers them.
-    ///
-    /// # Panics
-    /// When it has ended.
+    /// Halts it (SIGSTOP): the system still takes connections for it, and nobody answers them.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
-        let id = Pid::from_child(&self.child);
-        retry_on_intr(|| waitid(WaitId::Pid(id), WaitIdOptions::STOPPED))
-            .unwrap_or_else(|error| panic!("{} does not stop: {error}", self.name));
     }
 
     /// Lets it go on after [`Self::pause`].

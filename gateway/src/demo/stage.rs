@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use ropeline_origin::config::{
-    RawAdmission, RawConfig, RawKind, RawLimits, RawPayments, RawProduct, RawProvider,
+    RawAdmission, RawConfig, RawKind, RawLimits, RawOutbox, RawPayments, RawProduct, RawProvider,
 };
 use ropeline_origin::{Handle, Origin};
 use tokio::net::TcpStream;
@@ -198,6 +198,8 @@ fn origin_config(plan: &Plan, url: &str, folder: &Path) -> anyhow::Result<RawCon
             test_database: None,
             stripe: None,
         },
+        outbox: RawOutbox::default(),
+        notify: None,
         products: vec![RawProduct {
             id: SALE.to_owned(),
             name: "Night Runner".to_owned(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::Uri;
 use serde::Deserialize;
 
-use super::{Database, Faults, RawProduct};
+use super::{Database, Faults, RawProduct, is_confidential};
 use crate::payments::signature::WebhookSecret;
 use crate::payments::stripe::{self, SecretKey};
 
@@ -206,12 +206,6 @@ fn account(
 /// Whether a secret may be sent there.
 fn is_safe(base_url: &str) -> bool {
     let Ok(uri) = base_url.parse::<Uri>() else { return false };
-    let bare = matches!(uri.path(), "" | "/") && uri.query().is_none() && !base_url.contains(['#', '@']);
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    bare && match uri.scheme_str() {
-        Some("https") => !host.is_empty(),
-        Some("http") => here,
-        _ => false,
-    }
+    let bare = matches!(uri.path(), "" | "/") && uri.query().is_none() && !base_url.contains('#');
+    bare && is_confidential(&uri)
 }

@@ -178,6 +178,11 @@ fn the_examples_in_the_documentation_are_good() {
     let example = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let example = example.replace("whsec_…", "whsec_0123456789abcdef");
     RawConfig::from_toml(&example).unwrap().check().unwrap();
+    // Those that go with it.
+    let others = page.split("```toml").skip(2).filter_map(|rest| rest.split("```").next());
+    let more: String = others.filter(|one| one.contains("[outbox]") || one.contains("[notify]")).collect();
+    let config = RawConfig::from_toml(&format!("{example}{more}")).unwrap().check().unwrap();
+    assert!(config.outbox.sinks().len() == 2 && config.notify.is_some());
 }
 
 const STRIPE: &str = r#"
@@ -218,4 +223,63 @@ fn a_stripe_account_needs_its_secrets_and_nothing_of_the_test_provider() {
         RawConfig::from_toml(&GOOD.replace("webhook_secret = \"whsec_0123456789abcdef\"", STRIPE))
     );
     assert!(!shown.contains("sk_test"), "{shown}");
+}
+
+const OUTBOX: &str = r#"
+[outbox]
+redis_url = "rediss://user:hunter2@redis.example:6379/1"
+stream = "events"
+[[outbox.webhooks]]
+name = "warehouse"
+url = "https://warehouse.example/events?key=1"
+secrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
+[[outbox.webhooks]]
+name = "here"
+url = "http://127.0.0.1:9000/"
+secrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"]
+[notify]
+smtp_url = "smtp://user:hunter2@mail.example?tls=required"
+from = "Shop <orders@shop.example>"
+"#;
+
+#[test]
+fn sinks_have_names_addresses_and_secrets() {
+    let with = |from: &str, to: &str| {
+        assert!(OUTBOX.contains(from), "{from}");
+        RawConfig::from_toml(&format!("{GOOD}{}", OUTBOX.replacen(from, to, 1))).and_then(RawConfig::check)
+    };
+    let config = with("", "").unwrap();
+    assert_eq!(config.outbox.sinks(), ["redis", "webhook:warehouse", "webhook:here"]);
+    assert_eq!((config.outbox.tries, config.outbox.webhooks[1].secrets.len()), (80, 2));
+    let notify = config.notify.as_ref().unwrap();
+    assert_eq!((notify.dead_stream.as_str(), notify.shop.as_str()), ("events:dead", "https://shop.example"));
+    let written = format!("{config:?}");
+    assert!(!written.contains("hunter2") && !written.contains("MfKQ9r8"), "{written}");
+    assert!(RawConfig::from_toml(GOOD).unwrap().check().unwrap().outbox.sinks().is_empty());
+    let secret = "[\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"]";
+    for (from, to, field) in [
+        ("rediss://", "https://", "outbox.redis_url"),
+        ("\"events\"", "\"my events\"", "outbox.stream"),
+        ("[outbox]", "[outbox]\ntries = 0", "outbox.tries"),
+        ("\"here\"", "\"warehouse\"", "outbox.webhooks[1].name"),
+        ("\"here\"", "\"Not here\"", "outbox.webhooks[1].name"),
+        ("https://warehouse", "http://warehouse", "outbox.webhooks[0].url"),
+        ("https://warehouse", "https://ann@warehouse", "outbox.webhooks[0].url"),
+        ("?key=1", "#key", "outbox.webhooks[0].url"),
+        (secret, "[]", "outbox.webhooks[0].secrets"),
+        (secret, "[\"whsec_0123456789abcdef\"]", "outbox.webhooks[0].secrets"),
+        (secret, &format!("{secret}\ntimeout_seconds = 0"), "outbox.webhooks[0].timeout_seconds"),
+        ("?tls=required", "", "notify.smtp_url"),
+        ("?tls=required", "?tls=opportunistic", "notify.smtp_url"),
+        ("smtp://", "http://", "notify.smtp_url"),
+        ("Shop <orders@shop.example>", "Shop", "notify.from"),
+        ("[notify]", "[notify]\ntries = 0", "notify.tries"),
+        ("[notify]", "[notify]\nretry_seconds = 0", "notify.retry_seconds"),
+        ("[notify]", "[notify]\ngroup = \"\"", "notify.group"),
+        ("redis_url = \"rediss://user:hunter2@redis.example:6379/1\"", "", "notify"),
+    ] {
+        let fields: Vec<String> =
+            with(from, to).unwrap_err().0.into_iter().map(|fault| fault.field).collect();
+        assert_eq!(fields, [field], "{from} -> {to}");
+    }
 }

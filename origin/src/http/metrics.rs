@@ -11,13 +11,14 @@ use super::request::Flavour;
 use super::{App, respond};
 use crate::answer::Answer;
 use crate::model::ProductAudit;
+use crate::store::Backlog;
 
 /// `GET /metrics`
 pub(super) async fn metrics(State(app): State<App>) -> Response {
-    let Ok(audit) = app.store.audit().await else {
+    let (Ok(audit), Ok(backlog)) = (app.store.audit().await, app.store.backlog().await) else {
         return respond::answer(Flavour::Program, &Answer::unavailable());
     };
-    let mut response = Response::new(text(&audit.products).into());
+    let mut response = Response::new((text(&audit.products) + &events(&backlog)).into());
     let plain = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, plain);
     response
@@ -46,6 +47,25 @@ fn text(products: &[ProductAudit]) -> String {
     });
     family("stopped", "1 while the sale of a product is stopped, else 0.", &|product| {
         vec![(String::new(), i64::from(product.stopped))]
+    });
+    text
+}
+
+/// What waits in the outbox. Sinks' names are letters, digits, dashes and colons.
+fn events(backlog: &[Backlog]) -> String {
+    let mut text = String::new();
+    let mut family = |name: &str, help: &str, value: &dyn Fn(&Backlog) -> String| {
+        let _ = writeln!(text, "# HELP ropeline_origin_{name} {help}\n# TYPE ropeline_origin_{name} gauge");
+        for one in backlog {
+            let _ = writeln!(text, "ropeline_origin_{name}{{sink=\"{}\"}} {}", one.sink, value(one));
+        }
+    };
+    family("outbox_waiting", "Events that a sink is still to be told.", &|one| one.waiting.to_string());
+    family("outbox_oldest_seconds", "Age of the oldest event that a sink is still to be told.", &|one| {
+        format!("{}.{:03}", one.oldest_ms / 1_000, one.oldest_ms % 1_000)
+    });
+    family("outbox_dead", "Events that are not tried any more until they are resent.", &|one| {
+        one.dead.to_string()
     });
     text
 }

@@ -6,6 +6,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 
 use crate::answer::{self, Answer};
 use crate::checkout::{Hold, Payment};
+use crate::markup::{money, text};
 use crate::model::{Kind, Purchase, Reservation, unguessable};
 use crate::payments::Till;
 use crate::store::{ProductView, ReservationView};
@@ -22,22 +23,6 @@ pub(super) async fn css() -> Response {
     response
 }
 
-/// Text made safe between tags and in quoted attributes.
-fn text(raw: &str) -> String {
-    let mut safe = String::with_capacity(raw.len());
-    for c in raw.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
 fn frame(title: &str, main: &str) -> String {
     let title = text(title);
     format!(
@@ -46,22 +31,6 @@ fn frame(title: &str, main: &str) -> String {
          <link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" href=\"/assets/shop.css\">\n</head>\n\
          <body>\n<main>\n{main}</main>\n</body>\n</html>\n"
     )
-}
-
-/// An amount in its currency's minor unit, as people write it; digits after the point as in ISO 4217.
-fn money(minor: i64, currency: &str) -> String {
-    let digits = match currency {
-        "BIF" | "CLP" | "DJF" | "GNF" | "ISK" | "JPY" | "KMF" | "KRW" | "PYG" | "RWF" | "UGX" | "VND"
-        | "VUV" | "XAF" | "XOF" | "XPF" => 0,
-        "BHD" | "IQD" | "JOD" | "KWD" | "LYD" | "OMR" | "TND" => 3,
-        _ => 2,
-    };
-    let unit = 10_i64.pow(digits);
-    let whole = minor / unit;
-    match usize::try_from(digits) {
-        Ok(width) if width > 0 => format!("{whole}.{:0width$} {}", minor % unit, text(currency)),
-        _ => format!("{whole} {}", text(currency)),
-    }
 }
 
 /// The time of day of Unix milliseconds.
@@ -376,14 +345,6 @@ mod tests {
         let answer = Answer::problem(404, "x", "<script>", "\"><img>").page("/products/\"><b>");
         let page = problem(&answer);
         assert!(!page.contains("<script>") && !page.contains("<img>") && !page.contains("<b>"), "{page}");
-    }
-
-    #[test]
-    fn amounts_have_their_currency_s_digits() {
-        assert_eq!(money(18_905, "EUR"), "189.05 EUR");
-        assert_eq!(money(5, "EUR"), "0.05 EUR");
-        assert_eq!(money(18_905, "JPY"), "18905 JPY");
-        assert_eq!(money(18_905, "KWD"), "18.905 KWD");
     }
 
     #[test]

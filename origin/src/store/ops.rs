@@ -6,11 +6,13 @@ pub(super) mod claim;
 mod events;
 mod expiry;
 mod halt;
+mod outbox;
 mod report;
 
 pub(super) use checkout::{Begin, Cancel, Extend, Finish};
 pub(super) use expiry::{Sweep, end};
 pub(super) use halt::{Resume, Stop};
+pub(super) use outbox::{Lease, SendAgain, Settle};
 pub(super) use report::{Note, TakeEvent, TakeReport};
 
 use super::tx::{Tx, WriteError};

@@ -11,6 +11,7 @@ mod connect;
 mod cursors;
 mod figures;
 mod lanes;
+mod outbox;
 mod reads;
 mod retry;
 mod seed;

@@ -9,6 +9,7 @@
 //! so that nothing later in it can see a hold that should be over.
 
 mod claims;
+mod outbox;
 mod reads;
 mod seed;
 #[cfg(test)]
@@ -69,6 +70,11 @@ impl Sqlite {
         // These books are one service's at a time, so whoever had a lease is gone.
         sqlx::query(
             "UPDATE idempotency_keys SET lease_owner = NULL, lease_until = NULL WHERE answer IS NULL",
+        )
+        .execute(&mut connection)
+        .await?;
+        sqlx::query(
+            "UPDATE outbox SET leased_until = NULL, next_try = created_at WHERE leased_until IS NOT NULL",
         )
         .execute(&mut connection)
         .await?;

@@ -4,6 +4,7 @@ mod bench;
 mod events;
 mod keys;
 mod numbered;
+mod outbox;
 mod sale;
 mod stops;
 
@@ -48,6 +49,13 @@ suite! {
         what_the_payment_service_calls_a_purchase_is_kept;
     numbered:
         chosen_units_go_all_or_nothing_and_come_back_together;
+    outbox:
+        events_of_one_aggregate_are_taken_one_after_the_other,
+        a_limit_takes_what_is_due_for_longest,
+        a_lease_that_is_over_is_taken_over_and_who_had_it_has_no_say,
+        the_dead_let_others_pass_and_are_sent_again_when_somebody_says_so,
+        what_waits_is_counted_for_each_sink,
+        takers_that_fail_and_die_keep_the_order_and_lose_nothing;
     sale:
         the_end_of_a_hold_agrees_with_the_state_machine,
         a_total_can_grow_but_not_below_what_is_taken,

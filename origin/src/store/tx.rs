@@ -9,6 +9,7 @@
 
 use serde_json::Value;
 
+use super::outbox::{Again, Leased, Settled};
 use super::{KeyUse, Settings};
 use crate::answer::Answer;
 use crate::checkout::StockMove;
@@ -164,4 +165,30 @@ pub(crate) trait Tx: Send {
     /// Puts events into the outbox, a row for each sink of [`Settings::sinks`], to be tried from now on. The aggregates'
     /// rows are locked, and their versions written, by this transaction. However many they are, few statements.
     fn emit(&mut self, events: &[NewEvent]) -> impl Future<Output = Result<(), WriteError>> + Send;
+
+    /// Takes up to `limit` events of a sink that are due, for `lease_ms` milliseconds, and counts the try. Of an aggregate
+    /// only the first that is not dead is taken, and nothing while that one is taken or not due. Those that others have
+    /// locked are left out.
+    fn lease(
+        &mut self,
+        sink: &str,
+        lease_ms: i64,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<Leased>, WriteError>> + Send;
+
+    /// Notes what became of events of a sink, where they are still under the lease they were taken by. However many they
+    /// are, few statements.
+    fn settle(
+        &mut self,
+        sink: &str,
+        settled: &[Settled],
+    ) -> impl Future<Output = Result<(), WriteError>> + Send;
+
+    /// Makes events due, as if they had never been tried, for one sink or for all; but those under a lease. How many rows
+    /// that are.
+    fn send_again(
+        &mut self,
+        which: &Again,
+        sink: Option<&str>,
+    ) -> impl Future<Output = Result<u64, WriteError>> + Send;
 }

@@ -15,7 +15,7 @@ use crate::store::tx::WriteError;
 use crate::store::{ProductView, ReservationView, StoreError, unreadable};
 
 impl Postgres {
-    async fn read<T, F: Future<Output = Result<T, sqlx::Error>>>(
+    pub(super) async fn read<T, F: Future<Output = Result<T, sqlx::Error>>>(
         &self,
         read: impl Fn() -> F,
     ) -> Result<T, StoreError> {

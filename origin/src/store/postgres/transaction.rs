@@ -13,9 +13,11 @@ use sqlx::{Connection, FromRow, PgConnection, Postgres, Row, Transaction};
 
 use super::Shared;
 use super::figures::Deltas;
+use super::outbox;
 use crate::answer::Answer;
 use crate::checkout::{Hold, StockMove};
 use crate::model::{Purchase, Reservation};
+use crate::store::outbox::{Again, Leased, Settled};
 use crate::store::rows::{select_purchase, select_reservation};
 use crate::store::tx::{Halt, Known, NewEvent, Standing, Turn, Tx, WriteError};
 use crate::store::{KeyUse, Settings};
@@ -659,5 +661,17 @@ impl Tx for PgTx<'_> {
         .execute(&mut *self.tx)
         .await?;
         Ok(())
+    }
+
+    async fn lease(&mut self, sink: &str, lease_ms: i64, limit: u32) -> Result<Vec<Leased>, WriteError> {
+        outbox::lease(self, sink, lease_ms, limit).await
+    }
+
+    async fn settle(&mut self, sink: &str, settled: &[Settled]) -> Result<(), WriteError> {
+        outbox::settle(self, sink, settled).await
+    }
+
+    async fn send_again(&mut self, which: &Again, sink: Option<&str>) -> Result<u64, WriteError> {
+        outbox::send_again(self, which, sink).await
     }
 }
