@@ -17,6 +17,7 @@ NEXTEST_VERSION=0.9.143
 DENY_VERSION=0.20.2
 FUZZ_VERSION=0.13.2
 LOCALSTRIPE_VERSION=1.15.10
+AIOSMTPD_VERSION=1.4.6
 
 # === System packages ===
 
@@ -41,7 +42,7 @@ for_test() {
     compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null ||
     want faketime "tests with the database's clock stepped"
   have node || want nodejs "tests of the waiting page's script"
-  python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "a stand-in for Stripe in the payment tests"
+  python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "stand-ins for a payment service and a mail server"
 }
 
 for_bench() {
@@ -95,15 +96,15 @@ cargo_tool() {
     cargo install --quiet --locked --version "$2" "$1"
 }
 
-# === Stand-in for Stripe ===
+# === Stand-ins for others ===
 
-# In a folder of its own in the cache; origin/tests/suite/localstripe.rs starts it.
-localstripe() {
-  local folder="${XDG_CACHE_HOME:-$HOME/.cache}/ropeline/localstripe-$LOCALSTRIPE_VERSION"
+# python_tool NAME VERSION: in a folder of its own in the cache; origin/tests/suite/ starts it from there.
+python_tool() {
+  local folder="${XDG_CACHE_HOME:-$HOME/.cache}/ropeline/$1-$2"
   [ -e "$folder/ready" ] && return 0
-  say "localstripe is missing; installing version $LOCALSTRIPE_VERSION into $folder"
+  say "$1 is missing; installing version $2 into $folder"
   python3 -m venv --clear "$folder"
-  "$folder/bin/pip" install --quiet --disable-pip-version-check "localstripe==$LOCALSTRIPE_VERSION"
+  "$folder/bin/pip" install --quiet --disable-pip-version-check "$1==$2"
   touch "$folder/ready"
 }
 
@@ -123,7 +124,8 @@ test)
   cargo_tool cargo-nextest "$NEXTEST_VERSION"
   cargo_tool cargo-deny "$DENY_VERSION"
   scripts/edge-hosts.sh
-  localstripe
+  python_tool localstripe "$LOCALSTRIPE_VERSION"
+  python_tool aiosmtpd "$AIOSMTPD_VERSION"
   ;;
 lint)
   for_build

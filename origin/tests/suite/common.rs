@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
-use ropeline_origin::config::{RawAdmission, RawKind, RawLimits, RawPayments, RawProduct, RawProvider};
+use ropeline_origin::config::{
+    RawAdmission, RawKind, RawLimits, RawOutbox, RawPayments, RawProduct, RawProvider,
+};
 use ropeline_origin::{Handle, Origin, RawConfig};
 use ropeline_token::{AdmissionClaims, Claims, KeySet, SigningKey};
 use serde_json::{Value, json};
@@ -116,6 +118,8 @@ pub fn raw_config(database: PathBuf, jwks_file: PathBuf, total: i64) -> RawConfi
             test_database: None,
             stripe: None,
         },
+        outbox: RawOutbox::default(),
+        notify: None,
         products: vec![product("runner", total)],
     }
 }
