@@ -1,11 +1,11 @@
 #!/bin/sh
-# Serves the edge of this folder, as edge.env and settings.env say.
+# Serves the edge of this folder, as edge.env says, with the settings in settings/settings.json.
 set -eu
 cd "$(dirname "$0")"
 set -a
 . ./edge.env
-. ./settings.env
 set +a
+# The component may look into that one folder, and reads the file again once a second.
 exec wasmtime serve -S cli -W max-memory-size=16777216 --addr "$LISTEN" --max-instance-reuse-count 1000 \
-  --env ROPELINE_SETTINGS --env ROPELINE_GATEWAY --env ROPELINE_SHOP --env ROPELINE_CLIENT_ADDRESS \
-  ropeline_edge_wasi_http.wasm
+  --dir settings::settings --env ROPELINE_SETTINGS=settings.json \
+  --env ROPELINE_GATEWAY --env ROPELINE_SHOP --env ROPELINE_CLIENT_ADDRESS ropeline_edge_wasi_http.wasm

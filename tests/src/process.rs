@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tokio::net::TcpStream;
 
 use crate::wait::PATIENCE;
@@ -113,9 +114,16 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
-    /// Halts it (SIGSTOP): the system still takes connections for it, and nobody answers them.
+    /// Halts it (SIGSTOP), and returns once the last of its threads has stopped: the system still takes connections for
+    /// it, and nobody answers them.
+    ///
+    /// # Panics
+    /// When it has ended.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
+        let id = Pid::from_child(&self.child);
+        retry_on_intr(|| waitid(WaitId::Pid(id), WaitIdOptions::STOPPED))
+            .unwrap_or_else(|error| panic!("{} does not stop: {error}", self.name));
     }
 
     /// Lets it go on after [`Self::pause`].

@@ -77,7 +77,7 @@ pub enum KeySetError {
     TooMany,
 }
 
-/// A public Ed25519 key with its name, prepared once for all its signatures, in 40 kB.
+/// A public Ed25519 key with its name, prepared at its first signature for all of them, in 43 kB.
 #[derive(Clone)]
 pub struct PublicKey {
     kid: String,

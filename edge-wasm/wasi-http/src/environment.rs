@@ -1,15 +1,15 @@
 //! What the host's operator says: variables of the component's environment.
 
 use alloc::string::String;
-use core::sync::atomic::{AtomicBool, Ordering};
 
-use ropeline_edge::Settings;
 use spin::Once;
 use wasip2::http::types::Scheme;
 
-/// What this edge must know.
+use crate::settings::Source;
+
+/// What this edge must know beside its settings.
 pub(crate) struct Environment {
-    pub(crate) settings: Settings,
+    pub(crate) settings: Source,
     pub(crate) gateway: Origin,
     /// Needed where the settings say `send_to: shop`.
     pub(crate) shop: Option<Origin>,
@@ -25,34 +25,13 @@ pub(crate) struct Origin {
 
 static ENVIRONMENT: Once<Option<Environment>> = Once::new();
 
-/// Whether this instance has had a request.
-static USED: AtomicBool = AtomicBool::new(false);
-
-static PROVEN: Once<bool> = Once::new();
-
 /// The environment, read once in an instance's life. `None` when the edge cannot do its work with it: nobody passes then.
-///
-/// The known answer is verified at an instance's second request: where each request has an instance of its own, it would
-/// cost every one of them a second verification.
 pub(crate) fn read() -> Option<&'static Environment> {
-    let environment = parsed()?;
-    let proven = !USED.swap(true, Ordering::Relaxed)
-        || *PROVEN.call_once(|| match environment.settings.prove() {
-            Ok(()) => true,
-            Err(refused) => {
-                complain(refused.code());
-                false
-            }
-        });
-    proven.then_some(environment)
-}
-
-fn parsed() -> Option<&'static Environment> {
     ENVIRONMENT
         .call_once(|| match parse() {
             Ok(environment) => Some(environment),
-            Err(code) => {
-                complain(code);
+            Err(fault) => {
+                complain("nobody passes", fault);
                 None
             }
         })
@@ -73,7 +52,7 @@ fn parse() -> Result<Environment, &'static str> {
     }
     let settings = settings.ok_or("ROPELINE_SETTINGS is missing")?;
     Ok(Environment {
-        settings: Settings::from_json_unproven(settings.as_bytes()).map_err(|refused| refused.code())?,
+        settings: if settings.starts_with('{') { Source::Text(settings) } else { Source::File(settings) },
         gateway: gateway
             .as_deref()
             .and_then(Origin::parse)
@@ -86,8 +65,9 @@ fn parse() -> Result<Environment, &'static str> {
     })
 }
 
-fn complain(code: &str) {
-    let line = ["ropeline: nobody passes: ", code, "\n"].concat();
+/// Tells the operator what holds now, and why.
+pub(crate) fn complain(outcome: &str, why: &str) {
+    let line = ["ropeline: ", outcome, ": ", why, "\n"].concat();
     // Where there is nobody to hear it, the answers still say 503.
     let _ = wasip2::cli::stderr::get_stderr().blocking_write_and_flush(line.as_bytes());
 }

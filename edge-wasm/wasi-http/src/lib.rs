@@ -10,6 +10,7 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 use ropeline_edge::{Act, Field, Kind, Request, Room, Upstream};
+use spin::Mutex;
 use wasip2::clocks::wall_clock;
 use wasip2::exports::http::incoming_handler::Guest;
 use wasip2::http::types::{Fields, IncomingRequest, Method, ResponseOutparam};
@@ -17,24 +18,30 @@ use wasip2::http::types::{Fields, IncomingRequest, Method, ResponseOutparam};
 use crate::client::Client;
 use crate::environment::Environment;
 use crate::exchange::Answers;
+use crate::settings::Known;
 
 mod client;
 mod environment;
 mod exchange;
 mod head;
 mod runtime;
+mod settings;
 
 wasip2::http::proxy::export!(Edge);
 
 struct Edge;
 
+static KNOWN: Mutex<Known> = Mutex::new(Known::nothing());
+
 impl Guest for Edge {
     fn handle(request: IncomingRequest, response: ResponseOutparam) {
         let method = request.method();
         let client = Client::new(response, &method);
-        let Some(environment) = environment::read() else {
-            client.answer(&Room::unreachable());
-            return;
+        let Some(environment) = environment::read() else { return client.answer(&Room::unreachable()) };
+        // No other request comes to this instance before this one is answered.
+        let mut known = KNOWN.lock();
+        let Some(settings) = known.current(&environment.settings) else {
+            return client.answer(&Room::unreachable());
         };
         let target = request.path_with_query().unwrap_or_default();
         let host = request.authority().unwrap_or_default();
@@ -43,7 +50,7 @@ impl Guest for Edge {
             entries.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
         let parts =
             Request { method: head::method_name(&method), host: &host, target: &target, headers: &fields };
-        let plan = environment.settings.plan(&parts, wall_clock::now().seconds);
+        let plan = settings.plan(&parts, wall_clock::now().seconds);
         let answers = if plan.kind == Kind::Forward { Answers::Shop } else { Answers::Gateway };
         match plan.act {
             Act::Answer(answer) => client.answer(&answer),

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use ropeline_queue::{DrawState, DrawView, Manifest, UnixMillis, draw};
 use ropeline_token::{AdmissionClaims, Claims, KeySet, SigningKey, TicketClaims};
-use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;

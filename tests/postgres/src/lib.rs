@@ -129,6 +129,7 @@ impl Postgres {
         // Stopped first, or it would start over by itself when its children die.
         let postmaster = running.pid();
         kill_process(postmaster, Signal::STOP).expect("SIGSTOP");
+        await_stop(postmaster);
         for child in running.children() {
             // Fails only for one that ended by itself.
             let _ = kill_process(child, Signal::KILL);
@@ -147,14 +148,26 @@ impl Postgres {
         kill_process(pid, Signal::KILL).expect("SIGKILL");
     }
 
-    /// Stops every process of the server where it is (SIGSTOP), until [`Postgres::resume`].
+    /// Stops every process of the server where it is (SIGSTOP), until [`Postgres::resume`]. Returns once they have stopped.
     pub fn pause(&self) {
-        self.signal_all(Signal::STOP);
+        let running = self.running.as_ref().expect("a running server");
+        kill_process(running.pid(), Signal::STOP).expect("SIGSTOP");
+        // From here on no child is added.
+        await_stop(running.pid());
+        for child in running.children() {
+            // Fails only for one that ended by itself.
+            let _ = kill_process(child, Signal::STOP);
+            await_stop(child);
+        }
     }
 
     /// Lets a paused server go on.
     pub fn resume(&self) {
-        self.signal_all(Signal::CONT);
+        let running = self.running.as_ref().expect("a running server");
+        for process in running.children().into_iter().chain([running.pid()]) {
+            // Fails only for one that ended by itself.
+            let _ = kill_process(process, Signal::CONT);
+        }
     }
 
     /// Stops the server in good order.
@@ -212,15 +225,6 @@ impl Postgres {
         }
     }
 
-    fn signal_all(&self, signal: Signal) {
-        let running = self.running.as_ref().expect("a running server");
-        kill_process(running.pid(), signal).expect("a signal for postgres");
-        for child in running.children() {
-            // Fails only for one that ended by itself.
-            let _ = kill_process(child, signal);
-        }
-    }
-
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -244,6 +248,22 @@ impl Drop for Postgres {
 }
 
 // === impl Running ===
+
+/// Waits until a process that was sent SIGSTOP has stopped, or has ended by itself. These have one thread each.
+fn await_stop(process: Pid) {
+    let deadline = Instant::now() + PATIENCE;
+    let path = format!("/proc/{}/stat", process.as_raw_nonzero());
+    // "ID (NAME) STATE …": the name is the process's own, and may hold anything.
+    while let Some(state) =
+        fs::read_to_string(&path).ok().and_then(|stat| stat.rsplit_once(") ")?.1.chars().next())
+    {
+        if matches!(state, 'T' | 'Z' | 'X') {
+            return;
+        }
+        assert!(Instant::now() < deadline, "process {} does not stop", process.as_raw_nonzero());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
 
 impl Running {
     fn pid(&self) -> Pid {

@@ -3,20 +3,16 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
-use reqwest::Method;
 use ropeline_tests::conformance::{EdgeUnderTest, HostTraits, RawForm, Running, Upstream, run};
 use ropeline_tests::edge_hosts::{EdgeHost, Launch, Missing, permitted};
-use ropeline_tests::gateway::{Gateway, Settings};
 use ropeline_tests::guests::{deployed, guest, set};
-use ropeline_tests::process::{Process, binary};
 use ropeline_tests::raw::exchange;
 use ropeline_tests::wait::{PATIENCE, until};
 use serde_json::{Value, json};
 
-use crate::renewal::Sale;
+use crate::renewal::{Sale, an_export_that_goes_on_brings_each_change};
 use crate::traffic::{InPlace, Silent, course};
 
 /// How the guest gets at a room.
@@ -151,51 +147,22 @@ async fn new_settings_are_taken_while_shoppers_come_and_bad_ones_change_nothing(
     assert_eq!(sale.without_token(edge).await, 401);
 }
 
-/// The export keeps Envoy's file current: a sale that is made while shoppers come is soon protected, and stays so while
-/// the gateway is away.
 #[tokio::test]
 async fn an_export_that_goes_on_brings_each_change_to_envoy() {
-    let shop = Upstream::open("shop").await;
-    let mut gateway = Gateway::start(Settings::new(shop.address()), &[]).await;
-    let folder = tempfile::tempdir().expect("a folder");
-    let write = |name: &str, text: String| {
-        let path = folder.path().join(name);
-        fs::write(&path, text).expect("a file");
-        path
-    };
-    let template = write("template.json", deployed("envoy/ropeline.json"));
-    let envoy = EdgeHost::start("envoy", |address, _| {
-        launch(address, gateway.address(), shop.address())
-            .file("ropeline.json", deployed("envoy/ropeline.json"))
-    });
-    let Some(envoy) = permitted(envoy.await) else { return };
-    let mut command = Command::new(binary("ropeline"));
-    command.args(["edge", "export", "--for", "envoy", "--every", "1s", "-c"]);
-    command.arg(gateway.folder().join("ropeline.toml")).arg("--template").arg(template);
-    command.arg("--out").arg(envoy.folder().join("ropeline.json")).current_dir(gateway.folder());
-    let mut export = Process::spawn("export", command, folder.path());
-
-    let page = b"GET /sale HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n";
-    let becomes = |wanted: &'static [u16]| {
-        let edge = envoy.address();
-        until("Envoy has the settings", move || async move {
-            wanted.contains(&exchange(edge, page, PATIENCE).await.answer().status).then_some(())
-        })
-    };
-    becomes(&[200]).await;
-    let sale = json!({ "id": "drop", "max_active": 5, "protect": { "routes": ["/sale"] } });
-    let (status, answer) = gateway.operator(Method::POST, "/api/v1/operator/sales", Some(&sale)).await;
-    assert!(status.is_success(), "{answer}");
-    becomes(&[401, 429]).await;
-
-    let written = fs::read(envoy.folder().join("ropeline.json")).expect("the file");
-    gateway.process().kill();
-    until("the export says that it has failed", || async {
-        export.log().contains("left as it is").then_some(())
-    })
+    let template = Some("template.json");
+    an_export_that_goes_on_brings_each_change(
+        "envoy",
+        template,
+        "ropeline.json",
+        |gateway, shop| async move {
+            let text = deployed("envoy/ropeline.json");
+            EdgeHost::start("envoy", |address, _| {
+                launch(address, gateway, shop).file("template.json", text.clone()).file("ropeline.json", text)
+            })
+            .await
+        },
+    )
     .await;
-    assert_eq!(fs::read(envoy.folder().join("ropeline.json")).expect("the file"), written);
-    assert!(export.stop(PATIENCE).await.success(), "it ends in peace");
 }
 
 #[tokio::test]

@@ -1,13 +1,20 @@
 //! New settings while shoppers come.
 
+use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ropeline_tests::conformance::generate;
+use reqwest::Method;
 use ropeline_tests::conformance::vectors::{Act, Case, Vectors};
+use ropeline_tests::conformance::{Upstream, generate};
+use ropeline_tests::edge_hosts::{EdgeHost, Missing, permitted};
+use ropeline_tests::gateway::{Gateway, Settings};
+use ropeline_tests::process::{Process, binary};
 use ropeline_tests::raw::{Response, exchange};
-use ropeline_tests::wait::until;
-use serde_json::Value;
+use ropeline_tests::wait::{PATIENCE, until};
+use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -121,4 +128,66 @@ pub(crate) async fn ask(edge: SocketAddr, case: &Case) -> Response {
     }
     bytes.extend_from_slice(b"Connection: close\r\n\r\n");
     exchange(edge, &bytes, LIMIT).await.answer()
+}
+
+/// A host whose settings are in a file of its folder.
+pub(crate) trait Exported {
+    /// Where it listens.
+    fn address(&self) -> SocketAddr;
+
+    /// The folder that was deployed.
+    fn folder(&self) -> &Path;
+}
+
+impl Exported for EdgeHost {
+    fn address(&self) -> SocketAddr {
+        self.address()
+    }
+
+    fn folder(&self) -> &Path {
+        self.folder()
+    }
+}
+
+/// An export with `--every` keeps `file` current, filled into the file `template` of the host's folder where there is one:
+/// a sale that is made while shoppers come is soon protected, and stays so while the gateway is away.
+pub(crate) async fn an_export_that_goes_on_brings_each_change<H: Exported, F>(
+    cdn: &str,
+    template: Option<&str>,
+    file: &str,
+    start: impl FnOnce(SocketAddr, SocketAddr) -> F,
+) where
+    F: Future<Output = Result<H, Missing>>,
+{
+    let shop = Upstream::open("shop").await;
+    let mut gateway = Gateway::start(Settings::new(shop.address()), &[]).await;
+    let Some(host) = permitted(start(gateway.address(), shop.address()).await) else { return };
+    let mut command = Command::new(binary("ropeline"));
+    command.args(["edge", "export", "--for", cdn, "--every", "1s", "--out", file, "-c"]);
+    command.arg(gateway.folder().join("ropeline.toml")).current_dir(host.folder());
+    command.args(template.map(|template| ["--template", template]).into_iter().flatten());
+    let mut export = Process::spawn("export", command, gateway.folder());
+
+    let page = b"GET /sale HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n";
+    let becomes = |wanted: &'static [u16]| {
+        let edge = host.address();
+        until("the host has the settings", move || async move {
+            wanted.contains(&exchange(edge, page, PATIENCE).await.answer().status).then_some(())
+        })
+    };
+    becomes(&[200]).await;
+    let sale = json!({ "id": "drop", "max_active": 5, "protect": { "routes": ["/sale"] } });
+    let (status, answer) = gateway.operator(Method::POST, "/api/v1/operator/sales", Some(&sale)).await;
+    assert!(status.is_success(), "{answer}");
+    becomes(&[401, 429]).await;
+
+    let written = || fs::read(host.folder().join(file)).expect("the file");
+    let before = written();
+    gateway.process().kill();
+    until("the export says that it has failed", || async {
+        export.log().contains("left as it is").then_some(())
+    })
+    .await;
+    assert_eq!(written(), before);
+    assert!(export.stop(PATIENCE).await.success(), "it ends in peace");
 }

@@ -12,8 +12,8 @@ use ropeline_tests::raw::exchange;
 use ropeline_tests::wait::{PATIENCE, until};
 use serde_json::Value;
 
-use crate::renewal::Sale;
-use crate::traffic::{Live, Road, Silent, course};
+use crate::renewal::{Sale, an_export_that_goes_on_brings_each_change};
+use crate::traffic::{Live, Silent, course};
 
 struct Traefik;
 
@@ -84,7 +84,7 @@ impl Live for Started {
         self.host.address()
     }
 
-    async fn renew(&mut self, settings: &str, _: &Road) {
+    async fn renew(&mut self, settings: &str) {
         Self::renew(self, settings);
     }
 }
@@ -173,5 +173,25 @@ async fn new_settings_are_taken_while_shoppers_come_and_under_bad_ones_nobody_pa
     until("the plugin has good settings again", || async {
         (sale.admitted(edge).await == 200).then_some(())
     })
+    .await;
+}
+
+#[tokio::test]
+async fn an_export_that_goes_on_brings_each_change_to_traefik() {
+    let template = Some("template.yml");
+    an_export_that_goes_on_brings_each_change(
+        "traefik",
+        template,
+        "dynamic.yml",
+        |gateway, shop| async move {
+            let again = Port::free();
+            EdgeHost::start("traefik", |address, _| {
+                let text = deployed("traefik/dynamic.yml");
+                let text = set(&text, "http://gateway.example:8080", &format!("http://{gateway}"));
+                launch("{}", address, again.address(), gateway, shop).file("template.yml", text)
+            })
+            .await
+        },
+    )
     .await;
 }

@@ -7,14 +7,13 @@ mod store;
 use std::any::Any;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ropeline_tests::conformance::Upstream;
 use ropeline_tests::edge_hosts::{EdgeHost, Missing, permitted};
 use ropeline_tests::gateway::{Gateway, Sale};
 use ropeline_tests::raw::Response;
-use ropeline_tests::wait::{PATIENCE, until, within};
+use ropeline_tests::wait::{PATIENCE, within};
 use serde_json::{Value, json};
 
 use crate::gateway_asked::behind;
@@ -37,13 +36,9 @@ pub(crate) trait Live: Send {
     /// Where it listens.
     fn address(&self) -> SocketAddr;
 
-    /// Gives it these settings as its page says. A host that takes them with a new process says when that one is there,
-    /// by `road`, and ends the old one when nobody is on the way to it any more.
-    fn renew(&mut self, settings: &str, road: &Road) -> impl Future<Output = ()> + Send;
+    /// Gives it these settings as its page says.
+    fn renew(&mut self, settings: &str) -> impl Future<Output = ()> + Send;
 }
-
-/// Where shoppers are sent.
-pub(crate) struct Road(tokio::sync::watch::Sender<Arc<SocketAddr>>);
 
 /// A host that takes new settings in place.
 pub(crate) struct InPlace {
@@ -71,19 +66,6 @@ const CALLS: &str = "/api/v1/queue/status?sale=drop";
 const BEFORE: Rules = Rules { epoch: 0, routes: &[PAGE, GOING], other_gate: "open" };
 const AFTER: Rules = Rules { epoch: 1, routes: &[PAGE, COMING], other_gate: "queue" };
 
-// === impl Road ===
-
-impl Road {
-    /// Sends shoppers there from now on, and waits until nobody is on the way to where they were sent before.
-    pub(crate) async fn leads_to(&self, edge: SocketAddr) {
-        let before = self.0.send_replace(Arc::new(edge));
-        until("nobody is on the way to the old one", || async {
-            (Arc::strong_count(&before) == 1).then_some(())
-        })
-        .await;
-    }
-}
-
 // === impl InPlace ===
 
 impl InPlace {
@@ -100,7 +82,7 @@ impl Live for InPlace {
         self.address
     }
 
-    async fn renew(&mut self, settings: &str, _: &Road) {
+    async fn renew(&mut self, settings: &str) {
         (self.put)(settings);
     }
 }
@@ -162,7 +144,7 @@ pub(crate) async fn course<L: Live, F>(
 }
 
 async fn status(traffic: &Traffic, path: &str, token: Option<&str>) -> u16 {
-    ask(*traffic.edge(), path, "application/json", token, PATIENCE).await.expect("an answer").status
+    ask(traffic.edge(), path, "application/json", token, PATIENCE).await.expect("an answer").status
 }
 
 /// A new key is published, signs, and the old one is dropped.
@@ -171,7 +153,7 @@ async fn keys_rotate<L: Live>(host: &mut L, traffic: &Traffic, old: &Key, new: &
     traffic.pass("before anything changes", &Who::ALL).await;
     assert_eq!(status(traffic, PAGE, Some(&after)).await, 429, "a key that nobody has published");
 
-    host.renew(&BEFORE.with(&[old, new]), traffic.road()).await;
+    host.renew(&BEFORE.with(&[old, new])).await;
     within(REFRESH, "a published key holds", || async {
         (status(traffic, PAGE, Some(&after)).await == 200).then_some(())
     })
@@ -179,7 +161,7 @@ async fn keys_rotate<L: Live>(host: &mut L, traffic: &Traffic, old: &Key, new: &
     traffic.sign_with(&after);
     traffic.pass("the new key signs", &Who::ALL).await;
 
-    host.renew(&BEFORE.with(&[new]), traffic.road()).await;
+    host.renew(&BEFORE.with(&[new])).await;
     within(REFRESH, "a dropped key does not hold", || async {
         (status(traffic, PAGE, Some(&before)).await == 429).then_some(())
     })
@@ -202,7 +184,7 @@ async fn the_policy_changes<L: Live>(host: &mut L, traffic: &Traffic, key: &Key)
     for (path, token, before, _) in asked {
         assert_eq!(status(traffic, path, token).await, before, "{path} under the old policy");
     }
-    host.renew(&AFTER.with(&[key]), traffic.road()).await;
+    host.renew(&AFTER.with(&[key])).await;
     for (path, token, before, after) in asked {
         within(REFRESH, "the new policy rules", || async {
             let status = status(traffic, path, token).await;
@@ -257,5 +239,5 @@ async fn the_gateway_comes_and_goes(gateway: &mut Gateway, traffic: &Traffic, si
 }
 
 async fn call(traffic: &Traffic) -> Result<Response, String> {
-    ask(*traffic.edge(), CALLS, "application/json", None, CALL).await
+    ask(traffic.edge(), CALLS, "application/json", None, CALL).await
 }

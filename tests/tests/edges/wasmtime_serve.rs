@@ -12,23 +12,29 @@ use ropeline_tests::guests::{deployed, guest, set};
 use ropeline_tests::ports::Port;
 use ropeline_tests::process::Process;
 use ropeline_tests::wait::until;
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::renewal::{Exported, an_export_that_goes_on_brings_each_change};
 use crate::rotation::{admitted_throughout, keys, settings, visit};
-use crate::traffic::{Live, Road, Silent, course};
+use crate::traffic::{Live, Silent, course};
 
 struct WasmtimeServe;
+
+/// Where the settings are.
+const FILE: &str = "settings/settings.json";
+
+/// From so long after a change on every request is judged by it, as the page says.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// A copy of the folder that an operator deploys, being served.
 struct Served {
     process: Process,
     port: Port,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Served {
-    async fn start(settings: &str, gateway: SocketAddr, shop: SocketAddr) -> Result<Self, Missing> {
+    async fn start(settings: Option<&str>, gateway: SocketAddr, shop: SocketAddr) -> Result<Self, Missing> {
         let wasmtime = binary("wasmtime")?;
         let folder = tempfile::tempdir().expect("a folder");
         let port = Port::free();
@@ -42,7 +48,10 @@ impl Served {
         }
         let write = |name: &str, text: String| fs::write(folder.path().join(name), text).expect("a file");
         write("edge.env", variables);
-        write("settings.env", format!("ROPELINE_SETTINGS='{settings}'\n"));
+        fs::create_dir(folder.path().join("settings")).expect("a folder");
+        if let Some(settings) = settings {
+            write(FILE, settings.to_owned());
+        }
         write("serve.sh", deployed("wasmtime-serve/serve.sh"));
         let module = guest("ropeline-edge-wasi-http", "wasm32-wasip2", "wasi-http");
         fs::copy(module, folder.path().join("ropeline_edge_wasi_http.wasm")).expect("the module");
@@ -51,7 +60,24 @@ impl Served {
         command.env("PATH", search_path(wasmtime.parent().expect("its folder")));
         let mut process = Process::spawn("wasmtime", command, folder.path());
         process.listening(port.address()).await;
-        Ok(Self { process, port, _folder: folder })
+        Ok(Self { process, port, folder })
+    }
+
+    /// Puts these settings in the place of those that are there, as an export does.
+    fn put(&self, settings: &str) {
+        let next = self.folder.path().join("settings/next");
+        fs::write(&next, settings).expect("a file");
+        fs::rename(next, self.folder.path().join(FILE)).expect("it takes the other's place");
+    }
+}
+
+impl Exported for Served {
+    fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+
+    fn folder(&self) -> &Path {
+        self.folder.path()
     }
 }
 
@@ -76,7 +102,7 @@ impl EdgeUnderTest for WasmtimeServe {
     }
 
     async fn start(&self, settings: &str, gateway: SocketAddr, shop: SocketAddr) -> Result<Running, Missing> {
-        let served = Served::start(settings, gateway, shop).await?;
+        let served = Served::start(Some(settings), gateway, shop).await?;
         Ok(Running::new(served.port.address(), served))
     }
 }
@@ -86,69 +112,75 @@ async fn wasmtime_serve_does_as_every_edge_does() {
     run(&WasmtimeServe).await;
 }
 
-/// The settings of this host hold as long as its process: whoever renews them starts the next one beside it.
+/// Keys come and go while a visitor is admitted throughout.
 #[tokio::test]
-async fn a_new_process_with_new_keys_takes_over_while_the_old_one_serves() {
+async fn keys_rotate_while_shoppers_come() {
     let (gateway, shop) = (Upstream::open("gateway").await, Upstream::open("shop").await);
     let [old, new] = keys();
-    let start = |settings: String| {
-        let (gateway, shop) = (gateway.address(), shop.address());
-        async move { Served::start(&settings, gateway, shop).await }
-    };
-    let Some(mut first) = permitted(start(settings(&[&old])).await) else { return };
-    assert_eq!(visit(first.port.address(), &new.token()).await, Some(429), "a key that is not published yet");
+    let started = Served::start(Some(&settings(&[&old])), gateway.address(), shop.address()).await;
+    let Some(served) = permitted(started) else { return };
+    let edge = served.port.address();
+    assert_eq!(visit(edge, &new.token()).await, Some(429), "a key that is not published yet");
 
-    let both = start(settings(&[&old, &new]));
-    let (second, visits) = admitted_throughout(first.port.address(), &old.token(), both).await;
-    let second = second.expect("installed, as before");
-    assert!(visits > 0, "nobody came meanwhile");
-    for token in [old.token(), new.token()] {
-        assert_eq!(visit(second.port.address(), &token).await, Some(200));
-    }
-    interrupt(&first.process);
-    assert!(first.process.ended(Duration::from_secs(20)).await.success(), "it ends in peace");
+    served.put(&settings(&[&old, &new]));
+    admitted_throughout(edge, &old.token(), tokio::time::sleep(FRESH)).await;
+    assert_eq!(visit(edge, &new.token()).await, Some(200), "a key that was published");
 
-    let (third, visits) =
-        admitted_throughout(second.port.address(), &new.token(), start(settings(&[&new]))).await;
-    let third = third.expect("installed, as before");
-    assert!(visits > 0, "nobody came meanwhile");
-    assert_eq!(visit(third.port.address(), &new.token()).await, Some(200));
-    assert_eq!(visit(third.port.address(), &old.token()).await, Some(429), "a key that was withdrawn");
+    served.put(&settings(&[&new]));
+    admitted_throughout(edge, &new.token(), tokio::time::sleep(FRESH)).await;
+    assert_eq!(visit(edge, &old.token()).await, Some(429), "a key that was withdrawn");
 }
 
-/// The one that serves, and where it sends.
-struct Serving {
-    served: Served,
-    gateway: SocketAddr,
-    shop: SocketAddr,
+/// An instance that has settings keeps them; one that is new has none, and lets nobody pass.
+#[tokio::test]
+async fn settings_that_are_refused_later_are_told_and_open_nothing() {
+    let (gateway, shop) = (Upstream::open("gateway").await, Upstream::open("shop").await);
+    let [key, other] = keys();
+    let started = Served::start(Some(&settings(&[&key])), gateway.address(), shop.address()).await;
+    let Some(served) = permitted(started) else { return };
+    let edge = served.port.address();
+    assert_eq!(visit(edge, &key.token()).await, Some(200));
+    served.put("{}");
+    until("an instance has read them", || async {
+        let status = visit(edge, &key.token()).await;
+        assert!(matches!(status, Some(200 | 503)), "{status:?}");
+        let status = visit(edge, &other.token()).await;
+        assert!(matches!(status, Some(429 | 503)), "{status:?}");
+        let log = served.process.log();
+        ["the settings before stay", "nobody passes"]
+            .iter()
+            .any(|outcome| log.contains(&format!("ropeline: {outcome}: settings_member_invalid")))
+            .then_some(())
+    })
+    .await;
 }
 
-impl Live for Serving {
+impl Live for Served {
     fn address(&self) -> SocketAddr {
-        self.served.port.address()
+        self.port.address()
     }
 
-    async fn renew(&mut self, settings: &str, road: &Road) {
-        let next = Served::start(settings, self.gateway, self.shop).await.expect("installed, as before");
-        road.leads_to(next.port.address()).await;
-        let mut before = std::mem::replace(&mut self.served, next);
-        interrupt(&before.process);
-        assert!(before.process.ended(Duration::from_secs(20)).await.success(), "it ends in peace");
+    async fn renew(&mut self, settings: &str) {
+        self.put(settings);
+        // Until then instances side by side may differ.
+        tokio::time::sleep(FRESH).await;
     }
 }
 
 #[tokio::test]
 async fn wasmtime_serve_serves_on_whatever_changes_and_whoever_is_away() {
     course("wasmtime serve", Silent::GivenUp, |settings, gateway, shop| async move {
-        Ok(Serving { served: Served::start(&settings, gateway, shop).await?, gateway, shop })
+        Served::start(Some(&settings), gateway, shop).await
     })
     .await;
 }
 
-/// As Ctrl-C does: it takes no more connections, and lets requests that it has come to their end.
-fn interrupt(process: &Process) {
-    let id = i32::try_from(process.id()).ok().and_then(Pid::from_raw).expect("a process id");
-    kill_process(id, Signal::INT).expect("a process that runs");
+#[tokio::test]
+async fn an_export_that_goes_on_brings_each_change_to_wasmtime_serve() {
+    an_export_that_goes_on_brings_each_change("wasmtime-serve", None, FILE, |gateway, shop| {
+        Served::start(None, gateway, shop)
+    })
+    .await;
 }
 
 /// An instance that serves more than one request finds out that its build, or its keys, are broken.
@@ -158,7 +190,7 @@ async fn an_instance_whose_known_answer_is_refused_lets_nobody_pass() {
     let [key, other] = keys();
     let mut document: serde_json::Value = serde_json::from_str(&settings(&[&key])).expect("JSON");
     document["known_answer"] = other.token().into();
-    let started = Served::start(&document.to_string(), gateway.address(), shop.address()).await;
+    let started = Served::start(Some(&document.to_string()), gateway.address(), shop.address()).await;
     let Some(served) = permitted(started) else { return };
     until("an instance has served a second request", || async {
         (visit(served.port.address(), &key.token()).await == Some(503)).then_some(())
@@ -174,7 +206,8 @@ async fn settings_that_are_refused_let_nobody_pass() {
     let (gateway, shop) = (Upstream::open("gateway").await, Upstream::open("shop").await);
     let [key, _] = keys();
     let misspelt = settings(&[&key]).replace("\"send_to\"", "\"sends_to\"");
-    let Some(served) = permitted(Served::start(&misspelt, gateway.address(), shop.address()).await) else {
+    let Some(served) = permitted(Served::start(Some(&misspelt), gateway.address(), shop.address()).await)
+    else {
         return;
     };
     assert_eq!(visit(served.port.address(), &key.token()).await, Some(503));

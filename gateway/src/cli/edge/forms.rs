@@ -38,9 +38,10 @@ impl Cdn {
             | Self::Envoy
             | Self::GoogleServiceExtensions
             | Self::LambdaEdge
-            | Self::Traefik => format!("{document}\n"),
+            | Self::Traefik
+            | Self::WasmtimeServe => format!("{document}\n"),
             Self::Fastly => config_store(document),
-            Self::Akamai | Self::Spin | Self::Vercel | Self::WasmtimeServe => variable(document),
+            Self::Akamai | Self::Spin | Self::Vercel => variable(document),
         }
     }
 }

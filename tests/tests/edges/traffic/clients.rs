@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{RwLock, RwLockWriteGuard, watch};
 use tokio::task::JoinSet;
 
-use super::{PAGE, Road, SILENCE};
+use super::{PAGE, SILENCE};
 use crate::gateway_asked::CLOSED;
 
 /// Between two requests of one client.
@@ -42,7 +42,7 @@ pub(super) enum Who {
 
 /// Clients of every kind, each with its next request as soon as the last was answered.
 pub(super) struct Traffic {
-    road: Road,
+    edge: SocketAddr,
     token: watch::Sender<String>,
     seen: Arc<Mutex<Seen>>,
     ends: Arc<AtomicBool>,
@@ -124,38 +124,33 @@ pub(super) async fn ask(
 
 impl Traffic {
     pub(super) fn start(edge: SocketAddr, token: &str, forged: &str) -> Self {
-        let (edge, edges) = watch::channel(Arc::new(edge));
         let (token, tokens) = watch::channel(token.to_owned());
         let (seen, ends) = (Arc::<Mutex<Seen>>::default(), Arc::<AtomicBool>::default());
         let way = Arc::<RwLock<()>>::default();
         let mut clients = JoinSet::new();
         for who in Who::ALL {
-            let (edges, tokens, forged) = (edges.clone(), tokens.clone(), forged.to_owned());
+            let (tokens, forged) = (tokens.clone(), forged.to_owned());
             let (seen, ends, way) = (Arc::clone(&seen), Arc::clone(&ends), Arc::clone(&way));
             clients.spawn(async move {
                 while !ends.load(Ordering::Relaxed) {
                     {
                         // Held as long as the request is on its way.
-                        let (edge, token) = (Arc::clone(&edges.borrow()), tokens.borrow().clone());
+                        let token = tokens.borrow().clone();
                         let _way = if who == Who::Visitor { Some(way.read().await) } else { None };
                         let begun = Instant::now();
-                        let answer = who.asks(*edge, &token, &forged).await;
+                        let answer = who.asks(edge, &token, &forged).await;
                         seen.lock().expect("no panic while noting").note(who, begun, answer);
                     }
                     tokio::time::sleep(PACE).await;
                 }
             });
         }
-        Self { road: Road(edge), token, seen, ends, way, clients }
+        Self { edge, token, seen, ends, way, clients }
     }
 
-    pub(super) fn road(&self) -> &Road {
-        &self.road
-    }
-
-    /// Where shoppers are sent. They are held to be on the way while this is kept.
-    pub(super) fn edge(&self) -> Arc<SocketAddr> {
-        Arc::clone(&self.road.0.borrow())
+    /// Where shoppers are sent.
+    pub(super) const fn edge(&self) -> SocketAddr {
+        self.edge
     }
 
     /// The admitted have this token from now on.
