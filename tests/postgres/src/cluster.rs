@@ -59,15 +59,19 @@ pub(crate) fn as_owner(command: &mut Command) {
 
 /// An empty folder of the server's user.
 pub(crate) fn folder() -> TempDir {
-    let folder = tempfile::Builder::new().prefix("ropeline-postgres-").tempdir().expect("a folder");
+    folder_in(&std::env::temp_dir())
+}
+
+fn folder_in(place: &Path) -> TempDir {
+    let folder = tempfile::Builder::new().prefix("ropeline-postgres-").tempdir_in(place).expect("a folder");
     give(folder.path());
     folder
 }
 
-/// A folder with the files of a fresh server in `data`.
-pub(crate) fn create() -> TempDir {
+/// A folder in `place` with the files of a fresh server in `data`.
+pub(crate) fn create(place: &Path) -> TempDir {
     let template = template();
-    let folder = folder();
+    let folder = folder_in(place);
     let data = folder.path().join("data");
     run(Command::new("cp").arg("-R").arg(template).arg(&data));
     if OWNER.is_some() {

@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+pub use clock::Clock;
+
 /// How long the server may take to start or to stop on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How much of the log is printed when a test fails.
@@ -57,7 +59,12 @@ impl Postgres {
 
     /// Starts a server with these lines in its `postgresql.conf`.
     pub fn start_with(settings: &[(&str, &str)]) -> Self {
-        let folder = cluster::create();
+        Self::start_in(&std::env::temp_dir(), settings)
+    }
+
+    /// The same, with all of its files in a folder of its own in `place`, which its user must be able to get to.
+    pub fn start_in(place: &Path, settings: &[(&str, &str)]) -> Self {
+        let folder = cluster::create(place);
         let mut server = Self { folder, running: None };
         let socket = server.folder.path().display().to_string();
         server.configure(&[("listen_addresses", ""), ("unix_socket_directories", &socket), ("fsync", "on")]);
@@ -105,12 +112,22 @@ impl Postgres {
     /// # Panics
     /// When the server refuses it.
     pub fn psql(&self, database: &str, sql: &str) -> String {
-        cluster::run(
-            Command::new(cluster::program("psql"))
-                .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1"])
-                .args(["--host", self.folder.path().to_str().unwrap(), "--username=postgres"])
-                .args(["--dbname", database, "--command", sql]),
-        )
+        cluster::run(&mut self.client(database, sql))
+    }
+
+    /// Runs SQL that the server may refuse, or not live through; whether it did it.
+    pub fn try_psql(&self, database: &str, sql: &str) -> bool {
+        let out = self.client(database, sql).output().expect("psql starts");
+        out.status.success()
+    }
+
+    fn client(&self, database: &str, sql: &str) -> Command {
+        let mut client = Command::new(cluster::program("psql"));
+        client
+            .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1"])
+            .args(["--host", self.folder.path().to_str().unwrap(), "--username=postgres"])
+            .args(["--dbname", database, "--command", sql]);
+        client
     }
 
     /// Adds lines to `postgresql.conf`; they count from the next start.
