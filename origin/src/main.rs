@@ -172,6 +172,8 @@ fn notify(config: &Path) -> anyhow::Result<()> {
 fn log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
+        // A log that cannot be written, as on a full disk, is no reason to answer nobody: complaining of it on stderr panics.
+        .log_internal_errors(false)
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
