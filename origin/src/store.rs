@@ -486,7 +486,7 @@ impl Store {
     }
 
     /// Names of the purchases about which the payment service is to be asked, the longest untouched first, but none
-    /// that changed in the last `idle_ms` milliseconds.
+    /// that changed in the last `idle_ms` milliseconds. One that changed in the future did so before the clock was set back.
     ///
     /// # Errors
     /// When the books cannot be read.

@@ -45,7 +45,9 @@ suite! {
         every_outcome_is_told_once_to_each_sink_in_order,
         nobody_is_told_where_nobody_listens;
     keys:
+        a_clock_that_is_set_back_leaves_no_payment_waiting,
         a_key_in_flight_is_left_to_its_node_until_the_lease_is_over,
+        a_settled_purchase_is_answered_whatever_the_lease,
         what_the_payment_service_calls_a_purchase_is_kept;
     numbered:
         chosen_units_go_all_or_nothing_and_come_back_together;

@@ -3,7 +3,7 @@
 use super::expiry::own;
 use super::{Operation, events};
 use crate::answer::Answer;
-use crate::checkout::{self, StockMove};
+use crate::checkout::{self, Payment, StockMove};
 use crate::model::{Purchase, new_id};
 use crate::store::tx::{Known, Standing, Turn, Tx, WriteError};
 use crate::store::{Begun, KeyUse};
@@ -47,6 +47,8 @@ enum Turned {
     Answered(Answer),
     /// It is under way, and nobody else is at it.
     TakenOver(String),
+    /// It is under way on another node.
+    Elsewhere(String),
 }
 
 async fn look_up<T: Tx>(tx: &mut T, key: &KeyUse) -> Result<Turned, WriteError> {
@@ -60,11 +62,24 @@ async fn look_up<T: Tx>(tx: &mut T, key: &KeyUse) -> Result<Turned, WriteError> 
     };
     let now = tx.now().await?;
     Ok(match lease {
-        Some((owner, until)) if until > now && owner != tx.settings().node => {
-            Turned::Answered(Answer::in_flight())
+        // One that would last longer than any does is of a time before the clock was set back.
+        Some((owner, until))
+            if until > now
+                && until <= now.saturating_add(tx.settings().lease_ms)
+                && owner != tx.settings().node =>
+        {
+            Turned::Elsewhere(purchase)
         }
         _ => Turned::TakenOver(purchase),
     })
+}
+
+/// Whether nothing more will become of a payment.
+fn is_settled(payment: Payment) -> bool {
+    match payment {
+        Payment::Sold | Payment::Declined | Payment::Voided | Payment::Refunded => true,
+        Payment::Authorising | Payment::Capturing | Payment::Voiding | Payment::Refunding => false,
+    }
 }
 
 /// This node drives the purchase from now on.
@@ -83,7 +98,7 @@ impl Operation for Cancel {
             match look_up(tx, key).await? {
                 Turned::New => {}
                 Turned::Answered(answer) => return Ok(answer),
-                Turned::TakenOver(_) => return Ok(Answer::in_flight()),
+                Turned::TakenOver(_) | Turned::Elsewhere(_) => return Ok(Answer::in_flight()),
             }
         }
         let Some(mut hold) = own(tx, &self.visitor, &self.reservation).await? else {
@@ -119,7 +134,7 @@ impl Operation for Extend {
         match look_up(tx, &self.key).await? {
             Turned::New => {}
             Turned::Answered(answer) => return Ok(answer),
-            Turned::TakenOver(_) => return Ok(Answer::in_flight()),
+            Turned::TakenOver(_) | Turned::Elsewhere(_) => return Ok(Answer::in_flight()),
         }
         let Some(mut hold) = own(tx, &self.key.visitor, &self.reservation).await? else {
             return Ok(Answer::no_reservation());
@@ -147,6 +162,16 @@ impl Operation for Begin {
             Turned::New => {}
             Turned::Answered(answer) => return Ok(Begun::Answered(answer)),
             Turned::TakenOver(purchase) => return lease(tx, &self.key, purchase).await,
+            // The other node may be dead, and the payment settled meanwhile by the reconciler: then there is nothing to
+            // wait for. Should it be alive, whoever is first keeps the answer for both.
+            Turned::Elsewhere(id) => {
+                let settled = tx.purchase(&id).await?.is_some_and(|purchase| is_settled(purchase.state));
+                return if settled {
+                    lease(tx, &self.key, id).await
+                } else {
+                    Ok(Begun::Answered(Answer::in_flight()))
+                };
+            }
         }
         let Some(mut hold) = own(tx, &self.key.visitor, &self.reservation).await? else {
             return Ok(Begun::Answered(Answer::no_reservation()));

@@ -168,9 +168,11 @@ impl Postgres {
         self.read(|| async {
             sqlx::query_scalar(concat!(
                 "SELECT id FROM purchases WHERE state IN ('authorising', 'capturing', 'voiding', 'refunding')
-                 AND changed_at <= ",
+                 AND (changed_at <= ",
                 clock!(),
-                " - $1 ORDER BY changed_at"
+                " - $1 OR changed_at > ",
+                clock!(),
+                ") ORDER BY changed_at"
             ))
             .bind(idle_ms)
             .fetch_all(&self.shared.pool)

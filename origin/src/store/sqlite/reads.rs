@@ -137,7 +137,8 @@ impl Sqlite {
     pub(in crate::store) async fn unsettled(&self, idle_ms: i64) -> Result<Vec<String>, StoreError> {
         sqlx::query_scalar(
             "SELECT id FROM purchases WHERE state IN ('authorising', 'capturing', 'voiding', 'refunding')
-             AND changed_at <= round(unixepoch('subsec') * 1000) - ?1 ORDER BY changed_at",
+             AND (changed_at <= round(unixepoch('subsec') * 1000) - ?1
+                  OR changed_at > round(unixepoch('subsec') * 1000)) ORDER BY changed_at",
         )
         .bind(idle_ms)
         .fetch_all(&self.reads)

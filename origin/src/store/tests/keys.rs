@@ -39,6 +39,36 @@ pub(super) async fn a_key_in_flight_is_left_to_its_node_until_the_lease_is_over(
     assert_eq!(bench.number("SELECT COUNT(*) FROM purchases").await, 1);
 }
 
+/// The other node is dead, so nobody will keep its answer; the reconciler has settled the payment.
+pub(super) async fn a_settled_purchase_is_answered_whatever_the_lease(bench: &Bench) {
+    let here = bench.open(&[counted(1)], settings()).await;
+    let there = bench.open(&[counted(1)], Settings { node: "there".into(), ..settings() }).await;
+    let id = held(&here, "ann", 1).await;
+    let purchase = begun(&here, "ann", &id).await;
+    there.report(purchase.clone(), Report::Captured, None).await.unwrap();
+    let other = KeyUse { fingerprint: [2; 32], ..key("ann", "pay") };
+    let other = there.begin(other, id.clone(), "other".into(), None).await.unwrap();
+    assert_eq!(other, Begun::Answered(Answer::key_reused()));
+    let again = there.begin(key("ann", "pay"), id, "any".into(), None).await.unwrap();
+    assert_eq!(again, Begun::Started(purchase));
+}
+
+/// What was written while the clock was an hour ahead waits for nobody once it is set right.
+pub(super) async fn a_clock_that_is_set_back_leaves_no_payment_waiting(bench: &Bench) {
+    let here = bench.open(&[counted(1)], settings()).await;
+    let there = bench.open(&[counted(1)], Settings { node: "there".into(), ..settings() }).await;
+    let id = held(&here, "ann", 1).await;
+    let purchase = begun(&here, "ann", &id).await;
+    assert_eq!(here.unsettled(60_000).await.unwrap(), Vec::<String>::new(), "somebody is at it");
+    bench
+        .run("UPDATE idempotency_keys SET lease_until = lease_until + 3600000 WHERE lease_until IS NOT NULL")
+        .await;
+    bench.run("UPDATE purchases SET changed_at = changed_at + 3600000").await;
+    assert_eq!(there.unsettled(60_000).await.unwrap(), std::slice::from_ref(&purchase));
+    let again = there.begin(key("ann", "pay"), id, "any".into(), None).await.unwrap();
+    assert_eq!(again, Begun::Started(purchase));
+}
+
 pub(super) async fn what_the_payment_service_calls_a_purchase_is_kept(bench: &Bench) {
     let store = bench.open(&[counted(1)], settings()).await;
     let id = held(&store, "ann", 1).await;
