@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt bins bench fuzz
+.PHONY: help demo test lint fmt bins bench fuzz faults
 
 ENV := . scripts/env.sh;
 CARGO := $(ENV) cargo
@@ -53,3 +53,8 @@ bench: ## every benchmark, one after another, or those named: BENCHES="verify jo
 fuzz: ## every fuzz target for FUZZ_SECONDS (60 unless told) each, or those named: TARGETS="cookie path"
 	@scripts/setup.sh fuzz
 	scripts/fuzz.sh $(TARGETS)
+
+faults: ## whole sales in which everything goes wrong: SEEDS=20 SHOPPERS=100000 UNITS=25000, on both databases or STORE=sqlite
+	@scripts/setup.sh test
+	$(CARGO) test --release --locked -p ropeline-origin --all-features --test suite -- \
+	  --ignored --exact faults::many_full_sales_survive_every_fault --nocapture

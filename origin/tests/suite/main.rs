@@ -11,6 +11,7 @@
 mod checkout;
 mod common;
 mod crash;
+mod faults;
 mod holds;
 mod idempotency;
 mod keys;
