@@ -17,7 +17,7 @@ pub(super) async fn start(gateway: SocketAddr, shop: SocketAddr) -> Result<EdgeH
             .file("nginx.conf", addressed("nginx/nginx.conf", &whole))
             .file(
                 "ropeline-http.conf",
-                addressed("nginx/ropeline-http.conf", &[("gateway.example:8080", gateway)]),
+                addressed("nginx/ropeline-http.conf", &[("127.0.0.1:8080", gateway)]),
             )
             .file("ropeline-server.conf", deployed("nginx/ropeline-server.conf"))
             .arguments(["-p", &format!("{}/", folder.display()), "-e", "stderr", "-c", "nginx.conf"])
