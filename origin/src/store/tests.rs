@@ -52,6 +52,7 @@ suite! {
     numbered:
         chosen_units_go_all_or_nothing_and_come_back_together;
     outbox:
+        a_clock_that_is_set_back_leaves_no_event_waiting,
         events_of_one_aggregate_are_taken_one_after_the_other,
         a_limit_takes_what_is_due_for_longest,
         a_lease_that_is_over_is_taken_over_and_who_had_it_has_no_say,

@@ -19,16 +19,19 @@ pub(super) async fn lease(
     Ok(sqlx::query_as(concat!(
         "WITH due AS MATERIALIZED (
              SELECT o.aggregate, o.seq FROM outbox o
-             WHERE o.sink = $1 AND NOT o.dead AND o.next_try <= (SELECT ",
+             WHERE o.sink = $1 AND NOT o.dead AND (o.next_try <= (SELECT ",
         clock!(),
-        ") AND NOT EXISTS (
+        ") OR o.put_off_at > (SELECT ",
+        clock!(),
+        ")) AND NOT EXISTS (
                  SELECT 1 FROM outbox earlier WHERE earlier.sink = $1 AND earlier.aggregate = o.aggregate
                  AND earlier.seq < o.seq AND NOT earlier.dead)
              ORDER BY o.next_try LIMIT $2 FOR UPDATE OF o SKIP LOCKED)
-         UPDATE outbox o SET leased_until = lease.until, next_try = lease.until, tries = o.tries + 1
+         UPDATE outbox o SET leased_until = lease.now + $3, next_try = lease.now + $3, put_off_at = lease.now,
+             tries = o.tries + 1
          FROM due, (SELECT ",
         clock!(),
-        " + $3 AS until) lease
+        " AS now) lease
          WHERE o.sink = $1 AND o.aggregate = due.aggregate AND o.seq = due.seq
          RETURNING o.id, o.aggregate, o.seq, o.kind, o.payload, o.created_at, o.tries, o.leased_until"
     ))
@@ -73,7 +76,9 @@ pub(super) async fn settle(tx: &mut PgTx<'_>, sink: &str, settled: &[Settled]) -
         sqlx::query(concat!(
             "UPDATE outbox o SET leased_until = NULL, next_try = ",
             clock!(),
-            " + kept.wait, dead = kept.dead, failure = kept.why
+            " + kept.wait, put_off_at = ",
+            clock!(),
+            ", dead = kept.dead, failure = kept.why
              FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[], $7::text[])
                  kept (aggregate, seq, until, wait, dead, why)
              WHERE o.sink = $1 AND o.aggregate = kept.aggregate AND o.seq = kept.seq AND o.leased_until = kept.until"
@@ -103,7 +108,7 @@ pub(super) async fn send_again(
     let changed = sqlx::query(concat!(
         "UPDATE outbox SET dead = FALSE, tries = 0, next_try = ",
         clock!(),
-        ", leased_until = NULL
+        ", put_off_at = 0, leased_until = NULL
          WHERE CASE WHEN $1::text IS NULL THEN dead ELSE id = $1 END AND ($2::text IS NULL OR sink = $2)
          AND (leased_until IS NULL OR leased_until <= ",
         clock!(),

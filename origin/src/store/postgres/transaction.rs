@@ -646,8 +646,8 @@ impl Tx for PgTx<'_> {
     async fn emit(&mut self, events: &[NewEvent]) -> Result<(), WriteError> {
         let now = self.now().await?;
         sqlx::query(
-            "INSERT INTO outbox (sink, aggregate, seq, id, kind, payload, created_at, next_try)
-             SELECT sink, k.aggregate, k.seq, k.id, k.kind, k.payload, $7, $7
+            "INSERT INTO outbox (sink, aggregate, seq, id, kind, payload, created_at, next_try, put_off_at)
+             SELECT sink, k.aggregate, k.seq, k.id, k.kind, k.payload, $7, $7, $7
              FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) k (aggregate, seq, id, kind, payload)
              CROSS JOIN unnest($6::text[]) sink",
         )

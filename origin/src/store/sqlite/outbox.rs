@@ -17,10 +17,10 @@ pub(super) async fn lease(
     let now = tx.moment();
     // What is leased is not due before its lease is over, so nothing else has to be asked about it.
     Ok(sqlx::query_as(
-        "UPDATE outbox SET leased_until = ?2, next_try = ?2, tries = tries + 1
+        "UPDATE outbox SET leased_until = ?2, next_try = ?2, put_off_at = ?3, tries = tries + 1
          WHERE sink = ?1 AND (aggregate, seq) IN (
              SELECT o.aggregate, o.seq FROM outbox o
-             WHERE o.sink = ?1 AND o.dead = 0 AND o.next_try <= ?3 AND NOT EXISTS (
+             WHERE o.sink = ?1 AND o.dead = 0 AND (o.next_try <= ?3 OR o.put_off_at > ?3) AND NOT EXISTS (
                  SELECT 1 FROM outbox before WHERE before.sink = ?1 AND before.aggregate = o.aggregate
                  AND before.seq < o.seq AND before.dead = 0)
              ORDER BY o.next_try LIMIT ?4)
@@ -61,12 +61,13 @@ pub(super) async fn settle(tx: &mut SqliteTx<'_>, sink: &str, settled: &[Settled
     if !kept.is_empty() {
         sqlx::query(
             "UPDATE outbox SET leased_until = NULL, next_try = kept.value ->> 3, dead = kept.value ->> 4,
-                 failure = kept.value ->> 5
+                 failure = kept.value ->> 5, put_off_at = ?3
              FROM json_each(?2) kept WHERE outbox.sink = ?1 AND outbox.aggregate = kept.value ->> 0
                  AND outbox.seq = kept.value ->> 1 AND outbox.leased_until = kept.value ->> 2",
         )
         .bind(sink)
         .bind(Value::from(kept).to_string())
+        .bind(now)
         .execute(tx.connection())
         .await?;
     }
@@ -84,7 +85,7 @@ pub(super) async fn send_again(
         Again::AllDead => None,
     };
     let changed = sqlx::query(
-        "UPDATE outbox SET dead = 0, tries = 0, next_try = ?3, leased_until = NULL
+        "UPDATE outbox SET dead = 0, tries = 0, next_try = ?3, put_off_at = ?3, leased_until = NULL
          WHERE iif(?1 IS NULL, dead = 1, id = ?1) AND (?2 IS NULL OR sink = ?2)
          AND (leased_until IS NULL OR leased_until <= ?3)",
     )

@@ -328,9 +328,9 @@ impl Tx for SqliteTx<'_> {
             })
             .collect();
         sqlx::query(
-            "INSERT INTO outbox (sink, aggregate, seq, id, kind, payload, created_at, next_try)
+            "INSERT INTO outbox (sink, aggregate, seq, id, kind, payload, created_at, next_try, put_off_at)
              SELECT sink.value, event.value ->> 0, event.value ->> 1, event.value ->> 2, event.value ->> 3,
-                    event.value ->> 4, ?3, ?3
+                    event.value ->> 4, ?3, ?3, ?3
              FROM json_each(?1) event, json_each(?2) sink",
         )
         .bind(rows.to_string())

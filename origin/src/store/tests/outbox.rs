@@ -51,6 +51,20 @@ fn dead() -> Fate {
     Fate::Dead { why: "status 410".into() }
 }
 
+/// What was put off while the clock was an hour ahead waits for nobody once it is set right, but what was since then does.
+pub(super) async fn a_clock_that_is_set_back_leaves_no_event_waiting(bench: &Bench) {
+    let store = bench.open(&[], sinks(&["hook"])).await;
+    put(bench, "a", 1..=1).await;
+    put(bench, "b", 1..=1).await;
+    let first = take(&store, LONG).await;
+    assert_eq!(ids(&first), ["a1", "b1"]);
+    settle(&store, &first[1], again(LONG)).await;
+    assert_eq!(take(&store, LONG).await, [], "leased, and put off");
+    bench.run("UPDATE outbox SET next_try = next_try + 3600000, put_off_at = put_off_at + 3600000").await;
+    assert_eq!(ids(&take(&store, LONG).await), ["a1", "b1"]);
+    assert_eq!(take(&store, LONG).await, []);
+}
+
 pub(super) async fn events_of_one_aggregate_are_taken_one_after_the_other(bench: &Bench) {
     let store = bench.open(&[], sinks(&["hook"])).await;
     put(bench, "a", 1..=3).await;
