@@ -1,6 +1,6 @@
 //! A sale in which everything goes wrong: processes are killed and stopped, replies are lost, clocks are set, the payment
-//! service fails. Then nothing goes wrong any more, and the books are compared with the payment service's and with what
-//! each shopper was told.
+//! service fails. Then nothing goes wrong any more, and the books are compared with the payment service's, with what
+//! each shopper was told and with the events that were received.
 //!
 //! ```sh
 //! make faults                                        # 100,000 shoppers, 25,000 units, 20 seeds, on both databases
@@ -33,6 +33,7 @@ mod checker;
 mod disk;
 mod goods;
 mod proxy;
+mod receiver;
 mod schedule;
 mod shopper;
 mod world;
@@ -49,6 +50,7 @@ use crate::stripe::{ACCOUNT, ENDPOINT};
 use checker::{Evidence, Findings};
 use goods::Goods;
 use proxy::Weather;
+use receiver::Inbox;
 use shopper::Crowd;
 use world::{Store, Surroundings, World};
 
@@ -85,7 +87,14 @@ async fn run(store: Store, seed: u64, size: Size) {
     let (began, mut chance) = (Instant::now(), fastrand::Rng::with_seed(seed));
     let (gate, goods) = (Gate::new(7), Goods::of(size.units));
     let service = PaymentService::start(Plan::rough(chance.u64(..)), ACCOUNT).await.unwrap();
-    let around = Surroundings { gate: &gate, goods: &goods, payment_service: &service.base_url() };
+    let inbox = Arc::new(Inbox::default());
+    let told = receiver::start(inbox.clone(), chance.u64(..)).await;
+    let around = Surroundings {
+        gate: &gate,
+        goods: &goods,
+        payment_service: &service.base_url(),
+        receiver: &told.base,
+    };
     let world = tokio::task::block_in_place(|| World::build(store, &std::env::temp_dir(), &around));
     let (weather, mut bases) = (Arc::new(Weather::default()), Vec::new());
     for node in &world.nodes {
@@ -121,6 +130,7 @@ async fn run(store: Store, seed: u64, size: Size) {
     evidence.numbers(&goods, &mut findings);
     let payments = evidence.money(&service.payments(), &mut findings);
     evidence.answers(&crowd, &mut findings);
+    let events = evidence.events(&inbox, &mut findings);
     audit(&crowd, &world, &mut findings).await;
     findings.0.append(&mut crowd.wrong.lock().unwrap());
 
@@ -128,7 +138,7 @@ async fn run(store: Store, seed: u64, size: Size) {
     println!("replies lost to shoppers: {}", crowd.lost.load(Ordering::Relaxed));
     let mut answers: Vec<_> = crowd.answers.lock().unwrap().clone().into_iter().collect();
     answers.sort();
-    println!("answers: {answers:?}\nunits: {units:?}\npayments: {payments:?}");
+    println!("answers: {answers:?}\nunits: {units:?}\npayments: {payments:?}\nevents: {events:?}");
     if !findings.0.is_empty() {
         let count = findings.0.len();
         findings.0.truncate(40);
@@ -165,16 +175,16 @@ async fn shop(crowd: &Arc<Crowd>, shoppers: u64) {
     }
 }
 
-/// Waits until no purchase is under way any more.
+/// Waits until no purchase is under way any more, and every event is told.
 async fn settle(books: &mut books::Books, findings: &mut Findings) {
     let deadline = Instant::now() + SETTLING;
     loop {
-        let unsettled = books.unsettled().await;
-        if unsettled == 0 {
+        let (unsettled, untold) = (books.unsettled().await, books.untold().await);
+        if unsettled == 0 && untold == 0 {
             return;
         }
         if Instant::now() > deadline {
-            findings.0.push(format!("{unsettled} purchases are never settled"));
+            findings.0.push(format!("{unsettled} purchases are never settled, {untold} events never told"));
             return;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -57,7 +57,7 @@ async fn cancel(shop: &Shop, visitor: &str) -> String {
 }
 
 /// Checks a signature as a receiver does who knows nothing but the scheme.
-fn is_signed(webhook: &Received, secret: &str) -> bool {
+pub(crate) fn is_signed(webhook: &Received, secret: &str) -> bool {
     let key = Base64::decode_vec(secret.trim_start_matches("whsec_")).unwrap();
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
     let (id, time) = (webhook.header("webhook-id"), webhook.header("webhook-timestamp"));

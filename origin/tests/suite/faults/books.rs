@@ -19,6 +19,8 @@ pub(super) struct Reservation {
     pub(super) amount_minor: i64,
     pub(super) state: String,
     pub(super) units: Option<String>,
+    /// Events told of it.
+    pub(super) version: i64,
 }
 
 #[derive(Debug, sqlx::FromRow)]
@@ -67,7 +69,10 @@ impl Books {
     }
 
     pub(super) async fn reservations(&mut self) -> Vec<Reservation> {
-        rows!(self, "SELECT id, product_id, visitor, quantity, amount_minor, state, units FROM reservations")
+        rows!(
+            self,
+            "SELECT id, product_id, visitor, quantity, amount_minor, state, units, version FROM reservations"
+        )
     }
 
     pub(super) async fn purchases(&mut self) -> Vec<Purchase> {
@@ -100,6 +105,12 @@ impl Books {
             self,
             "SELECT id FROM purchases WHERE state IN ('authorising', 'capturing', 'voiding', 'refunding')"
         );
+        all.len()
+    }
+
+    /// Events that are still to be told, dead ones included.
+    pub(super) async fn untold(&mut self) -> usize {
+        let all: Vec<(String,)> = rows!(self, "SELECT id FROM outbox");
         all.len()
     }
 

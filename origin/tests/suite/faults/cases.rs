@@ -11,12 +11,14 @@ use super::disk::SmallDisk;
 use super::goods::{Goods, Kind, Ware};
 use super::world::{Store, Surroundings, World};
 use crate::common::{Gate, Said, client, read};
+use crate::receivers::Receiver;
 use crate::stripe::{ACCOUNT, CARD, CONFIRMED};
 
 /// Nodes in front of a database, and a payment service.
 struct Stage {
     world: World,
     service: PaymentService,
+    _receiver: Receiver,
     gate: Gate,
     client: reqwest::Client,
 }
@@ -26,9 +28,15 @@ impl Stage {
         let gate = Gate::new(7);
         let goods = Goods(vec![Ware { id: "runner", kind: Kind::Count, total, price: 18_900, most: 3 }]);
         let service = PaymentService::start(plan, ACCOUNT).await.unwrap();
-        let around = Surroundings { gate: &gate, goods: &goods, payment_service: &service.base_url() };
+        let receiver = Receiver::start().await;
+        let around = Surroundings {
+            gate: &gate,
+            goods: &goods,
+            payment_service: &service.base_url(),
+            receiver: &receiver.base,
+        };
         let world = tokio::task::block_in_place(|| World::build(store, place, &around));
-        Self { world, service, gate, client: client() }
+        Self { world, service, _receiver: receiver, gate, client: client() }
     }
 
     /// `None`: no answer came.

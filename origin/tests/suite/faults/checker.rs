@@ -1,5 +1,6 @@
 //! What has to be true in the end, whatever went wrong.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ropeline_payment_service::{Payment, State};
@@ -7,6 +8,7 @@ use serde_json::Value;
 
 use super::books::{Books, Purchase, Reservation, Unit};
 use super::goods::{Goods, Kind};
+use super::receiver::{Event, Inbox};
 use super::shopper::{Crowd, Told};
 
 /// Everything that was written down, by whom ever.
@@ -164,6 +166,60 @@ impl Evidence {
         for purchase in self.purchases.values() {
             let over = matches!(purchase.state.as_str(), "sold" | "declined" | "voided" | "refunded");
             findings.check(over, || format!("ambiguous: {purchase:?}"));
+        }
+        ends
+    }
+
+    /// Each event was received, in the order of its reservation, and again only as it was; and each outcome has its event.
+    pub(super) fn events(&self, inbox: &Inbox, findings: &mut Findings) -> Ends {
+        let (events, mut ends) = (inbox.events.lock().unwrap(), Ends::new());
+        for strange in inbox.strange.lock().unwrap().iter() {
+            findings.0.push(format!("no event, or none that is signed: {strange}"));
+        }
+        let mut first: HashMap<(&str, i64), &Event> = HashMap::new();
+        // Up to where each reservation's are taken.
+        let mut taken: HashMap<&str, i64> = HashMap::new();
+        let mut outcomes: HashMap<(&str, &str), usize> = HashMap::new();
+        for event in events.iter() {
+            let aggregate = event.aggregate.as_str();
+            let up_to = taken.entry(aggregate).or_default();
+            findings
+                .check(event.seq <= *up_to + 1, || format!("{up_to} was the last taken before {event:?}"));
+            if event.taken {
+                *up_to = event.seq.max(*up_to);
+            }
+            match first.entry((aggregate, event.seq)) {
+                Entry::Occupied(before) => {
+                    let same = before.get().id == event.id && before.get().body == event.body;
+                    findings.check(same, || format!("{:?} came again as {event:?}", before.get()));
+                    *ends.entry("again".into()).or_default() += 1;
+                }
+                Entry::Vacant(new) => {
+                    new.insert(event);
+                    *outcomes.entry((aggregate, &event.kind)).or_default() += 1;
+                    *ends.entry(event.kind.clone()).or_default() += 1;
+                }
+            }
+        }
+        for row in self.reservations.values() {
+            let up_to = taken.get(row.id.as_str()).copied().unwrap_or_default();
+            findings.check(up_to == row.version, || format!("told up to {up_to}: {row:?}"));
+            if matches!(row.state.as_str(), "cancelled" | "expired") {
+                let kind = format!("reservation.{}", row.state);
+                let told = outcomes.contains_key(&(row.id.as_str(), kind.as_str()));
+                findings.check(told, || format!("nobody was told: {row:?}"));
+            }
+        }
+        let mut settled: HashMap<(&str, String), usize> = HashMap::new();
+        for row in self.purchases.values() {
+            let kind = format!("purchase.{}", row.state);
+            *settled.entry((row.reservation_id.as_str(), kind)).or_default() += 1;
+        }
+        for ((reservation, kind), count) in settled {
+            let told = outcomes.get(&(reservation, kind.as_str())).copied().unwrap_or_default();
+            findings.check(told == count, || {
+                format!("{kind} of {reservation} was told {told} times, not {count}")
+            });
         }
         ends
     }

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use super::books::Books;
 use super::goods::{Goods, Kind};
 use super::proxy::Port;
+use super::receiver::SECRET;
 use crate::common::{Gate, ISSUER, SALE};
 use crate::stripe::{ACCOUNT, ENDPOINT};
 
@@ -38,6 +39,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) gate: &'a Gate,
     pub(super) goods: &'a Goods,
     pub(super) payment_service: &'a str,
+    /// Where events are told.
+    pub(super) receiver: &'a str,
 }
 
 /// All processes of a run. They end with it.
@@ -174,7 +177,7 @@ fn program() -> Command {
 }
 
 fn configuration(database: &str, folder: &Path, around: &Surroundings<'_>) -> String {
-    let Surroundings { gate: _, goods, payment_service } = around;
+    let Surroundings { gate: _, goods, payment_service, receiver } = around;
     let jwks = folder.join("jwks.json");
     let mut text = format!(
         "listen = '127.0.0.1:0'\ndatabase = '{database}'\npublic_url = 'https://shop.example'\n\
@@ -183,7 +186,8 @@ fn configuration(database: &str, folder: &Path, around: &Surroundings<'_>) -> St
          [admission]\njwks_file = '{}'\nissuer = '{ISSUER}'\naudience = '{SALE}'\n\
          [payments]\nprovider = 'stripe'\nreconcile_seconds = 1\n\
          [payments.stripe]\nsecret_key = '{ACCOUNT}'\nwebhook_secrets = ['{ENDPOINT}']\n\
-         base_url = '{payment_service}'\nat_once = ['ideal']\ntimeout_seconds = 1\n",
+         base_url = '{payment_service}'\nat_once = ['ideal']\ntimeout_seconds = 1\n\
+         [[outbox.webhooks]]\nname = 'run'\nurl = '{receiver}'\nsecrets = ['{SECRET}']\ntimeout_seconds = 5\n",
         jwks.display()
     );
     for product in &goods.0 {
