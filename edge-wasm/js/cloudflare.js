@@ -11,23 +11,42 @@ export function worker(module, options = {}) {
   // workerd decodes header values from UTF-8.
   const handler = new Handler(new Edge(module, { headers: 'text' }), options);
   return {
-    fetch: (request, env, context) => handler.fetch(request, reach(request, env, context, options)),
+    fetch(request, env, context) {
+      const url = addressOf(request);
+      // It must not come as far as to a room that others wait for.
+      if (!url) return new Response('Bad request\n', { status: 400, headers: { 'cache-control': 'no-store' } });
+      return handler.fetch(request, reach(request, url, env, context, options));
+    },
   };
 }
 
-function reach(request, env, context, { everySeconds = 30 }) {
+// workerd makes addresses of any `Host`, and some are none.
+function addressOf({ url }) {
+  try {
+    return new URL(url);
+  } catch {
+    return null;
+  }
+}
+
+function reach(request, url, env, context, { everySeconds = 30 }) {
   const waitUntil = (promise) => context.waitUntil(promise);
   return {
     settings: stored(env, everySeconds),
     waitUntil,
     headerText: (value) => value,
     // Nothing under a protected address is kept, whatever the shop says of it.
-    send: (to, target, init, guarded) => send(env, request, to, target, guarded ? { ...init, cache: 'no-store' } : init),
+    send(to, target, init, guarded) {
+      if (to === 'shop') introduce(request, url, init.headers);
+      // The gateway goes by `Host`.
+      else init.headers.delete('x-forwarded-host');
+      return send(env, url.origin, to, target, guarded ? { ...init, cache: 'no-store' } : init);
+    },
     room: {
       cache: caches.default,
       waitUntil,
       shared: true,
-      send: (path, headers, signal) => send(env, request, 'gateway', path, { headers, redirect: 'manual', signal }),
+      send: (path, headers, signal) => send(env, url.origin, 'gateway', path, { headers, redirect: 'manual', signal }),
     },
   };
 }
@@ -40,10 +59,9 @@ function stored(env, everySeconds) {
   return fetched(variable);
 }
 
-async function send(env, request, to, target, init) {
+async function send(env, origin, to, target, init) {
   const upstream = to === 'shop' ? env.SHOP : env.GATEWAY;
-  if (to === 'shop') introduce(request, init.headers);
-  const address = new URL(request.url).origin + target;
+  const address = origin + target;
   // The shopper's address goes along, and with it `Host`; where to connect is said aside.
   let answer;
   if (typeof upstream?.fetch === 'function') answer = await upstream.fetch(address, init);
@@ -58,8 +76,8 @@ async function send(env, request, to, target, init) {
 
 // Who asks, to a shop. Cloudflare has written it over whatever the shopper said, and tells origins in `CF-Connecting-IP`
 // what it finds in `X-Real-IP`.
-function introduce(request, headers) {
+function introduce(request, url, headers) {
   const client = request.headers.get('cf-connecting-ip');
   if (client) for (const name of ['x-forwarded-for', 'x-real-ip']) headers.set(name, client);
-  headers.set('x-forwarded-proto', new URL(request.url).protocol.slice(0, -1));
+  headers.set('x-forwarded-proto', url.protocol.slice(0, -1));
 }

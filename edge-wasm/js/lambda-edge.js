@@ -37,10 +37,19 @@ export function lambdaEdge(module, { gateway, settings, ...options }) {
     );
     const reached = plan?.act === 'forward' && reaches(request.origin, plan.to, edge.sendTo);
     if (reached) return forwarded(request, plan, gateway);
-    const language = headers.find(([name]) => name === 'accept-language');
-    const asked = { method: request.method, headers: new Headers(language ? [language] : []) };
+    const asked = { method: request.method, headers: languageOf(headers) };
     return generated(await handler.answer(asked, plan?.act === 'forward' ? null : plan, io));
   };
+}
+
+// What chooses among the room's forms. What no field can hold chooses nothing.
+function languageOf(headers) {
+  const language = headers.find(([name]) => name === 'accept-language');
+  try {
+    return new Headers(language ? [language] : []);
+  } catch {
+    return new Headers();
+  }
 }
 
 // Whether what is handed back to CloudFront gets where the plan sends it. Without an origin in the event it goes to that
@@ -58,6 +67,9 @@ function forwarded(request, plan, gateway) {
     for (const name of Object.keys(request.headers)) if (isBarred(name)) delete request.headers[name];
     // Before the origin CloudFront has added the shopper's address to whatever the shopper said; it does not again.
     if (request.origin) set(request.headers, 'x-forwarded-for', request.clientIp);
+  } else {
+    // The gateway goes by `Host`.
+    delete request.headers['x-forwarded-host'];
   }
   for (const [name, value] of plan.set) set(request.headers, name, value);
   // The origin of the distribution is the one that most requests go to; the event names it before the origin only.

@@ -1,5 +1,7 @@
 // Settings that stay fresh without anybody waiting for it.
 
+import { SettingsRefused } from './edge.js';
+
 // For settings to be fetched. Whoever comes while there are none waits as long.
 const TIMEOUT_MS = 5000;
 
@@ -26,9 +28,15 @@ export class Keeper {
     if (!this.#edge.configured) {
       // Each request for itself: a promise of one request cannot be awaited by another on every host.
       await this.#refresh(read);
-    } else if (this.#now() - this.#asked >= this.#everyMs) {
+    } else if (this.#due()) {
       waitUntil(this.#refresh(read));
     }
+  }
+
+  // A clock that was set back says nothing about how old the settings are.
+  #due() {
+    const age = this.#now() - this.#asked;
+    return age < 0 || age >= this.#everyMs;
   }
 
   async #refresh(read) {
@@ -41,13 +49,22 @@ export class Keeper {
       if (number < this.#newest) return;
       this.#newest = number;
       if (settings === this.#known) return;
-      // Refused ones are not tried again and again.
-      this.#known = settings;
-      this.#edge.configure(settings);
+      this.#configure(settings);
     } catch (error) {
       const meanwhile = this.#edge.configured ? 'the ones before stay' : 'nobody passes';
       this.#log(`ropeline: no new settings, ${meanwhile}: ${error?.message ?? error}`);
     }
+  }
+
+  // Refused ones are not tried again and again; those that an interrupted module has not looked at to the end are.
+  #configure(settings) {
+    try {
+      this.#edge.configure(settings);
+    } catch (error) {
+      if (error instanceof SettingsRefused) this.#known = settings;
+      throw error;
+    }
+    this.#known = settings;
   }
 }
 

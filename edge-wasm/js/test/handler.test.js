@@ -11,9 +11,9 @@ const ROOM = '<!doctype html><title>The room</title>';
 const PAGE = { accept: 'text/html', host: 'shop.example' };
 
 // A host whose parts are written down.
-function host(key, more = {}) {
+function host(key, more = {}, edge = new Edge(module)) {
   const state = { clock: NOW * 1000, stored: settings(key, more), reads: 0, rooms: 0, sent: [], log: [], pending: [] };
-  const handler = new Handler(new Edge(module), { now: () => state.clock, log: (line) => state.log.push(line) });
+  const handler = new Handler(edge, { now: () => state.clock, log: (line) => state.log.push(line) });
   const waitUntil = (promise) => state.pending.push(promise);
   state.io = {
     waitUntil,
@@ -92,6 +92,40 @@ test('without settings nobody passes, and the first that come are taken', async 
   assert.equal(edge.sent.length, 0);
   edge.stored = settings(key);
   assert.equal((await edge.ask('/', { headers: PAGE })).status, 200);
+});
+
+test('a clock that was set back does not keep settings from being read again', async () => {
+  const [old, fresh] = [signer('old'), signer('new')];
+  const edge = host(old);
+  await edge.ask('/', { headers: PAGE });
+  edge.stored = settings(fresh);
+  edge.clock -= 60_000;
+  await edge.ask('/', { headers: PAGE });
+  await edge.settle();
+  assert.equal((await edge.ask('/sale', { headers: token(fresh, { iat: NOW - 60, nbf: NOW - 60 }) })).status, 200);
+  assert.equal(edge.reads, 2, 'and they are fresh by the clock as it is now');
+});
+
+test('settings that an interrupted module did not look at to the end are tried again', async () => {
+  const [old, fresh] = [signer('old'), signer('new')];
+  const loader = new Edge(module);
+  const edge = host(old, {}, loader);
+  await edge.ask('/', { headers: PAGE });
+  edge.stored = settings(fresh);
+  const { configure } = Edge.prototype;
+  let calls = 0;
+  loader.configure = (text) => {
+    calls += 1;
+    if (calls === 1) throw new WebAssembly.RuntimeError('unreachable');
+    return configure.call(loader, text);
+  };
+  for (const status of [503, 200]) {
+    edge.clock += 30_000;
+    await edge.ask('/', { headers: PAGE });
+    await edge.settle();
+    assert.equal((await edge.ask('/sale', { headers: token(fresh) })).status, status);
+  }
+  assert.match(edge.log.join(), /unreachable/);
 });
 
 test('a read of settings that took longer does not undo a newer one', async () => {

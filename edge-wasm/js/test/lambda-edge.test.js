@@ -57,6 +57,24 @@ test('who is admitted goes to the shop with what is set, wherever the function s
   }
 });
 
+test('a language that no field can hold gets the plain room', async (context) => {
+  const asked = [];
+  context.mock.method(globalThis, 'fetch', async (_, { headers }) => {
+    asked.push(headers.get('accept-language'));
+    return new Response('the room', { headers: { 'content-type': 'text/html' } });
+  });
+  const answer = await cloudfront(signer())('/sale', CUSTOM, { 'accept-language': '\u20ac' });
+  assert.equal(Buffer.from(answer.body, 'base64').toString(), 'the room');
+  assert.deepEqual(asked, [null]);
+});
+
+test('the gateway gets no other host of the shopper than Host', async () => {
+  const key = signer();
+  const answer = await cloudfront(key)('/sale', CUSTOM, { 'x-forwarded-host': 'else.example', 'ropeline-admission': key.token() });
+  assert.equal(answer.headers.host[0].value, 'shop.example');
+  assert.equal(answer.headers['x-forwarded-host'], undefined);
+});
+
 test("the second function takes off the shop's answer what is not for the shopper", async () => {
   const said = { 'cache-control': 'public', expires: 'Fri, 01 Jan 2100 00:00:00 GMT', 'ropeline-stock': '3', etag: '"x"' };
   const lines = () => Object.fromEntries(Object.entries(said).map(([key, value]) => [key, [{ key, value }]]));
