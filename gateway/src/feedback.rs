@@ -1,6 +1,8 @@
 //! What the shop tells the queue in the headers of its answers.
 //!
 //! `Ropeline-Stock: N` or `N; held=H`: units left to sell, and units in other shoppers' holds.
+//! `Ropeline-Load: P`: how much the shop has to do, in percent of what it wants to have at once. From 100 on the queue lets
+//! in fewer.
 //! `Ropeline-Lease: hold` says that this admission now has a hold, `open` that it has none any more, `end` that its
 //! shopper is done.
 
@@ -10,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use ropeline_decision::header;
@@ -23,6 +25,9 @@ use tokio::sync::{Mutex, mpsc};
 const WAITING: usize = 16_384;
 /// Reports carried to the store at once.
 const BATCH: usize = 1_024;
+
+/// The header of the shop's load; it goes no further than this gateway, so that no edge need know it by name.
+const LOAD: HeaderName = HeaderName::from_static("ropeline-load");
 
 /// What the shop told the queue in one answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +83,13 @@ pub fn lease(headers: &HeaderMap) -> Option<LeaseReport> {
         b"end" => Some(LeaseReport::End),
         _ => None,
     }
+}
+
+/// How much the shop says it has to do, in percent of what it wants to have at once; if it does and the header can be read.
+#[must_use]
+pub fn load(headers: &HeaderMap) -> Option<u32> {
+    let text = headers.get(LOAD)?.to_str().ok()?;
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 fn parse_stock(text: &str) -> Option<StockReport> {
@@ -218,6 +230,19 @@ mod tests {
             assert_eq!(lease(&headers), None, "{bad}");
         }
         assert_eq!(lease(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_load_is_a_whole_number_of_percent() {
+        let said =
+            |text: &'static str| load(&HeaderMap::from_iter([(LOAD, http::HeaderValue::from_static(text))]));
+        for (text, percent) in [("0", 0), ("85", 85), ("100", 100), ("4294967295", u32::MAX)] {
+            assert_eq!(said(text), Some(percent), "{text}");
+        }
+        for bad in ["", "0.8", "+80", "-1", "80%", " 80", "4294967296"] {
+            assert_eq!(said(bad), None, "{bad}");
+        }
+        assert_eq!(load(&HeaderMap::new()), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //!
 //! [limits]
 //! units_per_visitor = 4                                       # of all products together; none by default
+//! requests_at_once = 256                                      # more, and the gateway is told to let in fewer
 //!
 //! [admission]
 //! jwks_url = "http://127.0.0.1:8080/.well-known/jwks.json"    # or jwks_file
@@ -65,6 +66,7 @@ mod tests;
 use std::collections::HashSet;
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -99,7 +101,7 @@ pub struct RawConfig {
     /// By how much a shopper may extend a hold, once; 0: not at all.
     #[serde(default)]
     pub hold_extension_seconds: u64,
-    /// What one visitor may have.
+    /// What one visitor may have, and how much is too much for the service.
     #[serde(default)]
     pub limits: RawLimits,
     /// Whose tokens are good.
@@ -116,12 +118,21 @@ pub struct RawConfig {
     pub products: Vec<RawProduct>,
 }
 
-/// What one visitor may have, as written.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Limits, as written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct RawLimits {
     /// Units that one visitor may hold and own, of all products together.
     pub units_per_visitor: Option<i64>,
+    /// Shoppers' requests that the service wants to work on at once. More are answered too; the gateway is told to let in
+    /// fewer.
+    pub requests_at_once: u32,
+}
+
+impl Default for RawLimits {
+    fn default() -> Self {
+        Self { units_per_visitor: None, requests_at_once: 256 }
+    }
 }
 
 /// Whose tokens are good, as written.
@@ -220,6 +231,7 @@ pub struct Config {
     pub(crate) hold: Duration,
     pub(crate) extension: Duration,
     pub(crate) units_per_visitor: Option<i64>,
+    pub(crate) requests_at_once: NonZeroU32,
     pub(crate) keys: KeySource,
     pub(crate) refresh: Duration,
     pub(crate) terms: Terms,
@@ -354,6 +366,10 @@ impl RawConfig {
             "limits.units_per_visitor",
             "must be from 1 to 1000000; leave it out for no limit",
         );
+        let requests_at_once = NonZeroU32::new(self.limits.requests_at_once).unwrap_or_else(|| {
+            faults.add("limits.requests_at_once", "must be 1 or more; 256 by default");
+            NonZeroU32::MIN
+        });
         let keys = key_source(&self.admission, &mut faults);
         let refresh = faults.seconds("admission.refresh_seconds", self.admission.refresh_seconds, 1, 86_400);
         let terms = terms(&self.admission, &mut faults);
@@ -390,6 +406,7 @@ impl RawConfig {
                     hold,
                     extension,
                     units_per_visitor,
+                    requests_at_once,
                     keys,
                     refresh,
                     terms,

@@ -2,7 +2,7 @@
 //!
 //! Every shopper call verifies the admission token, and whatever it is answered carries
 //! `Ropeline-Stock` and, of a visitor who has or had a hold, `Ropeline-Lease`: `hold` while there is one, `end` when it is
-//! bought, `open` when it is over and another may be taken. Every `POST` takes an `Idempotency-Key`, as header or as the form
+//! bought, `open` when it is over and another may be taken; and `Ropeline-Load`, how busy the shop is. Every `POST` takes an `Idempotency-Key`, as header or as the form
 //! field `idempotency_key`; keys of different visitors never meet. Its answer is kept and repeated, but for a refusal
 //! with `Retry-After`: that changed nothing, and the same key may try again. Errors are problem documents (RFC 9457), or plain
 //! pages where a browser asked.
@@ -11,6 +11,7 @@
 //! by any proxy that says so, is answered 404.
 
 mod keys;
+mod load;
 mod metrics;
 mod negotiate;
 mod pages;
@@ -19,6 +20,7 @@ mod respond;
 mod shop;
 mod webhooks;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -34,6 +36,7 @@ use crate::cashier::Cashier;
 use crate::payments::Payments;
 use crate::store::Store;
 use keys::InFlight;
+use load::Load;
 use request::Flavour;
 
 /// Headers by which a request is known to come from the public: the gateway sets the last three, other proxies the first.
@@ -49,6 +52,7 @@ pub(crate) struct App {
     /// Host and port under which shoppers see the shop.
     pub(crate) authority: Arc<str>,
     in_flight: InFlight,
+    load: Load,
 }
 
 // === impl App ===
@@ -60,6 +64,7 @@ impl App {
         payments: Arc<dyn Payments>,
         admission: Admission,
         authority: &str,
+        requests_at_once: NonZeroU32,
     ) -> Self {
         Self {
             store,
@@ -68,6 +73,7 @@ impl App {
             admission,
             authority: authority.into(),
             in_flight: InFlight::default(),
+            load: Load::new(requests_at_once),
         }
     }
 

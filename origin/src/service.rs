@@ -147,8 +147,14 @@ impl Origin {
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let cashier = Cashier::new(store.clone(), payments.clone());
-        let app =
-            App::new(store.clone(), cashier.clone(), payments, admission.clone(), &config.public_authority);
+        let app = App::new(
+            store.clone(),
+            cashier.clone(),
+            payments,
+            admission.clone(),
+            &config.public_authority,
+            config.requests_at_once,
+        );
         Ok(Self {
             listener,
             address,

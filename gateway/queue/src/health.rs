@@ -1,8 +1,8 @@
 //! How many visitors the shop can take at the moment, learnt from how it answers them.
 //!
 //! Additive increase, multiplicative decrease, as TCP does it (Chiu and Jain, 1989): the limit falls by
-//! three tenths when errors or latency pass their target and climbs by a fiftieth of the maximum while all is
-//! well. A shop that fails altogether closes the door; once it answers again, or after a growing wait when
+//! three tenths when errors or latency pass their target, or when the shop says of itself that it has enough to do, and
+//! climbs by a fiftieth of the maximum while all is well. A shop that fails altogether closes the door; once it answers again, or after a growing wait when
 //! there is nobody inside to tell, a few are let in first.
 //!
 //! The limit only stops new visitors. Those inside stay, so a cut takes effect as they finish: no second cut
@@ -17,6 +17,8 @@ mod tests;
 const ENOUGH_REQUESTS: u64 = 10;
 /// Windows after which few requests have to do.
 const ENOUGH_WINDOWS: u16 = 10;
+/// The load, in percent, at which a shop has as much as it wants.
+const FULL_LOAD: u32 = 100;
 /// Failures in a row that are no accident.
 const FATAL_ERRORS: u64 = 3;
 /// Windows that a cut is given to take effect.
@@ -50,6 +52,8 @@ pub struct HealthWindow {
     pub latency_ms: u32,
     /// Visitors admitted at the moment.
     pub active: u32,
+    /// The greatest load that the shop told of itself, in percent of what it wants to have at once; 0 where it told none.
+    pub load_percent: u32,
 }
 
 /// The adaptive limit of one sale.
@@ -160,7 +164,9 @@ impl Health {
 
         let requests = seen.ok.saturating_add(seen.errors);
         let dead = seen.errors >= FATAL_ERRORS && seen.errors / 10 >= seen.ok;
-        let enough = requests >= ENOUGH_REQUESTS || seen.windows >= ENOUGH_WINDOWS;
+        // What the shop says of itself is no sample: one word is enough.
+        let full = window.load_percent >= FULL_LOAD;
+        let enough = full || requests >= ENOUGH_REQUESTS || seen.windows >= ENOUGH_WINDOWS;
         if !dead && !enough {
             return None;
         }
@@ -170,7 +176,7 @@ impl Health {
         }
         let failing = errors.saturating_mul(1_000) / requests > u64::from(self.target.errors_permille);
         let slow = latency / requests > u64::from(self.target.latency_ms);
-        Some(match (dead, failing || slow) {
+        Some(match (dead, failing || slow || full) {
             (true, _) => Verdict::Dead,
             (false, true) => Verdict::Strained,
             (false, false) => Verdict::Well,

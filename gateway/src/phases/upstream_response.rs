@@ -15,6 +15,7 @@ pub(super) fn filter(
     response: &mut ResponseHeader,
     context: &mut Context,
 ) -> pingora::Result<()> {
+    let load = feedback::load(&response.headers);
     let heard = hear(response)?;
     let answered = if response.status.is_informational() { None } else { context.forwarded_at.take() };
     if let Some(at) = answered {
@@ -24,6 +25,9 @@ pub(super) fn filter(
     keep_from_shared_caches(response)?;
     if let Some(at) = answered {
         admitted.sale.observe(!response.status.is_server_error(), super::elapsed_ms(at));
+    }
+    if let Some(percent) = load {
+        admitted.sale.hear_load(percent);
     }
     gateway.feedback.tell(&admitted.sale.id, admitted.arrival, heard);
     Ok(())

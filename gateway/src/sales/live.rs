@@ -185,6 +185,11 @@ impl LiveSale {
         self.probe.observe(ok, latency_ms);
     }
 
+    /// Notes what the shop says of its load, in percent of what it wants to have at once.
+    pub fn hear_load(&self, percent: u32) {
+        self.probe.hear_load(percent);
+    }
+
     /// What the next tick must know of the shop.
     pub(super) fn tick_input(&self) -> TickInput {
         TickInput { health_limit: Some(self.probe.limit(self.showing().view.active)) }

@@ -1,6 +1,6 @@
 //! How the shop is doing under one sale, measured on the requests that go forward.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ const BUCKETS: usize = 22;
 pub(super) struct Probe {
     latencies: [AtomicU64; BUCKETS],
     errors: AtomicU64,
+    /// The greatest load that the shop told of itself.
+    load_percent: AtomicU32,
     judge: Mutex<Judge>,
 }
 
@@ -33,6 +35,7 @@ impl Probe {
         Self {
             latencies: std::array::from_fn(|_| AtomicU64::new(0)),
             errors: AtomicU64::new(0),
+            load_percent: AtomicU32::new(0),
             judge: Mutex::new(Judge {
                 health: Health::new(target(definition)),
                 window_began: Instant::now(),
@@ -53,6 +56,11 @@ impl Probe {
         if let Some(bucket) = self.latencies.get(bits.min(BUCKETS - 1)) {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// What the shop says of itself, in percent of what it wants to have at once.
+    pub(super) fn hear_load(&self, percent: u32) {
+        self.load_percent.fetch_max(percent, Ordering::Relaxed);
     }
 
     /// Most visitors the shop can take now.
@@ -84,6 +92,7 @@ impl Probe {
                 _ => 0,
             },
             active: u32::try_from(active).unwrap_or(u32::MAX),
+            load_percent: self.load_percent.swap(0, Ordering::Relaxed),
         }
     }
 }
@@ -117,8 +126,12 @@ mod tests {
             probe.observe(true, 5_000);
         }
         probe.observe(false, 1);
+        probe.hear_load(20);
+        probe.hear_load(120);
+        probe.hear_load(70);
         let window = probe.take_window(7);
         assert_eq!((window.ok, window.errors, window.latency_ms, window.active), (100, 1, 64, 7));
+        assert_eq!(window.load_percent, 120);
         assert_eq!(probe.take_window(0), HealthWindow::default());
     }
 

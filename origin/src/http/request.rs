@@ -119,10 +119,12 @@ pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Ne
         }
     };
     request.extensions_mut().insert(Visitor(visitor.clone()));
+    let busy = app.load.enter();
     let mut response = next.run(request).await;
     // After the call, which may have changed it. Nothing said is better than the call's answer lost.
     let lease = app.store.lease(&visitor).await.unwrap_or_default();
-    respond::feedback(&mut response, lease, app.store.stock());
+    respond::feedback(&mut response, lease, app.store.stock(), app.load.percent());
+    drop(busy);
     response
 }
 

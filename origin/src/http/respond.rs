@@ -13,6 +13,7 @@ use crate::model::{Lease, Stock};
 
 const STOCK: HeaderName = HeaderName::from_static("ropeline-stock");
 const LEASE: HeaderName = HeaderName::from_static("ropeline-lease");
+const LOAD: HeaderName = HeaderName::from_static("ropeline-load");
 const CSP: &str = "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; \
                    frame-ancestors 'none'";
 
@@ -38,12 +39,13 @@ pub(super) fn answer(flavour: Flavour, answer: &Answer) -> Response {
     response
 }
 
-/// Tells the gateway about the visitor's lease and what is left.
-pub(super) fn feedback(response: &mut Response, lease: Option<Lease>, stock: Stock) {
+/// Tells the gateway about the visitor's lease, what is left, and how busy the shop is, in percent.
+pub(super) fn feedback(response: &mut Response, lease: Option<Lease>, stock: Stock, load: u32) {
     if let Some(lease) = lease {
         response.headers_mut().insert(LEASE, HeaderValue::from_static(lease.header()));
     }
     set(response, STOCK, &stock.header());
+    response.headers_mut().insert(LOAD, HeaderValue::from(load));
 }
 
 /// A JSON document, never cached.

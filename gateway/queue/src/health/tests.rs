@@ -5,18 +5,18 @@ use super::*;
 const TARGET: HealthTarget = HealthTarget { max: 1_000, floor: 10, latency_ms: 500, errors_permille: 50 };
 
 fn well(active: u32) -> HealthWindow {
-    HealthWindow { ok: 100, errors: 0, latency_ms: 80, active }
+    HealthWindow { ok: 100, errors: 0, latency_ms: 80, active, load_percent: 60 }
 }
 
 fn strained(active: u32) -> HealthWindow {
-    HealthWindow { ok: 80, errors: 20, latency_ms: 80, active }
+    HealthWindow { ok: 80, errors: 20, latency_ms: 80, active, load_percent: 60 }
 }
 
 fn dead(active: u32) -> HealthWindow {
-    HealthWindow { ok: 0, errors: 50, latency_ms: 0, active }
+    HealthWindow { ok: 0, errors: 50, latency_ms: 0, active, load_percent: 0 }
 }
 
-const SILENT: HealthWindow = HealthWindow { ok: 0, errors: 0, latency_ms: 0, active: 0 };
+const SILENT: HealthWindow = HealthWindow { ok: 0, errors: 0, latency_ms: 0, active: 0, load_percent: 0 };
 
 #[test]
 fn a_healthy_shop_is_never_held_back() {
@@ -30,8 +30,20 @@ fn errors_and_latency_each_cut_the_limit() {
     for window in [strained(1_000), slow] {
         assert_eq!(Health::new(TARGET).observe(window), 700);
     }
-    let on_target = HealthWindow { ok: 95, errors: 5, latency_ms: 500, active: 1_000 };
+    let on_target = HealthWindow { ok: 95, errors: 5, latency_ms: 500, active: 1_000, load_percent: 99 };
     assert_eq!(Health::new(TARGET).observe(on_target), 1_000);
+}
+
+#[test]
+fn one_answer_of_a_shop_that_says_it_is_full_cuts_the_limit_and_below_that_none_does() {
+    let full = HealthWindow { ok: 1, load_percent: 100, ..well(1_000) };
+    let mut health = Health::new(TARGET);
+    assert_eq!(health.observe(full), 700);
+    assert_eq!(health.observe(HealthWindow { active: 700, ..full }), 490, "it is still full");
+    assert!(health.observe(well(490)) > 490, "what it wants to have may be had");
+    assert_eq!(Health::new(TARGET).observe(HealthWindow { load_percent: 99, ..full }), 1_000);
+    let dead = HealthWindow { load_percent: 100, ..dead(1_000) };
+    assert_eq!(Health::new(TARGET).observe(dead), 0, "a word on load hid that nothing is answered");
 }
 
 #[test]
@@ -107,8 +119,15 @@ fn a_new_maximum_holds_at_once() {
 
 fn any_window() -> impl Strategy<Value = HealthWindow> {
     let count = prop_oneof![Just(0u64), 0u64..20, 0u64..5_000, Just(u64::MAX)];
-    (count.clone(), count, any::<u32>(), any::<u32>())
-        .prop_map(|(ok, errors, latency_ms, active)| HealthWindow { ok, errors, latency_ms, active })
+    (count.clone(), count, any::<u32>(), any::<u32>(), 0u32..200).prop_map(
+        |(ok, errors, latency_ms, active, load_percent)| HealthWindow {
+            ok,
+            errors,
+            latency_ms,
+            active,
+            load_percent,
+        },
+    )
 }
 
 fn any_target() -> impl Strategy<Value = HealthTarget> {
@@ -131,7 +150,7 @@ proptest! {
             prop_assert_eq!(&restored, &health);
         }
         // Well again and in use: everything comes back, in steps.
-        let healthy = |active| HealthWindow { ok: 1_000, errors: 0, latency_ms: latency_ms.min(1), active };
+        let healthy = |active| HealthWindow { ok: 1_000, errors: 0, latency_ms: latency_ms.min(1), active, load_percent: 99 };
         health.observe(healthy(health.limit()));
         let mut last = health.limit();
         for _ in 0..130 {

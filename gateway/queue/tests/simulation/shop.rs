@@ -49,6 +49,7 @@ impl Shop {
             errors: if down { requests } else { 0 },
             latency_ms: if slow { 900 } else { 80 },
             active: u32::try_from(view.active + view.unclaimed).unwrap_or(u32::MAX),
+            load_percent: 0,
         })
     }
 

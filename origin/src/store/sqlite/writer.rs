@@ -145,12 +145,17 @@ async fn commit(
     Ok((answers, stock))
 }
 
-/// What is left of all products together.
+/// What is left of all products together. Nobody can claim of a product that is stopped; what is left of it may come back,
+/// as what is held.
 pub(super) async fn stock(connection: &mut SqliteConnection) -> Result<Stock, sqlx::Error> {
     let (available, held) =
-        sqlx::query_as("SELECT COALESCE(SUM(available), 0), COALESCE(SUM(held), 0) FROM stock")
-            .fetch_one(connection)
-            .await?;
+        sqlx::query_as(
+            "SELECT COALESCE(SUM(s.available) FILTER (WHERE p.stopped_at IS NULL), 0),
+                    COALESCE(SUM(s.held), 0) + COALESCE(SUM(s.available) FILTER (WHERE p.stopped_at IS NOT NULL), 0)
+             FROM stock s JOIN products p ON p.id = s.product_id",
+        )
+        .fetch_one(connection)
+        .await?;
     Ok(Stock { available, held })
 }
 
