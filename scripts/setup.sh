@@ -18,6 +18,7 @@ DENY_VERSION=0.20.2
 FUZZ_VERSION=0.13.2
 LOCALSTRIPE_VERSION=1.15.10
 AIOSMTPD_VERSION=1.4.6
+SCHEMATHESIS_VERSION=4.32.5
 
 # === System packages ===
 
@@ -42,7 +43,7 @@ for_test() {
     compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null ||
     want faketime "tests with the database's clock stepped"
   have node || want nodejs "tests of the waiting page's script"
-  python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "stand-ins for a payment service and a mail server"
+  python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "programs in Python that the reservation tests start"
 }
 
 for_bench() {
@@ -96,7 +97,7 @@ cargo_tool() {
     cargo install --quiet --locked --version "$2" "$1"
 }
 
-# === Stand-ins for others ===
+# === Stand-ins for others, and who puts the service to the test ===
 
 # python_tool NAME VERSION: in a folder of its own in the cache; origin/tests/suite/ starts it from there.
 python_tool() {
@@ -126,6 +127,7 @@ test)
   scripts/edge-hosts.sh
   python_tool localstripe "$LOCALSTRIPE_VERSION"
   python_tool aiosmtpd "$AIOSMTPD_VERSION"
+  python_tool schemathesis "$SCHEMATHESIS_VERSION"
   ;;
 lint)
   for_build

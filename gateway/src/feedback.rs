@@ -217,14 +217,14 @@ mod tests {
             [("hold", LeaseEvent::Holding), ("open", LeaseEvent::Released), ("end", LeaseEvent::Ended)];
         for (word, event) in words {
             let headers = HeaderMap::from_iter([(
-                http::HeaderName::from_static(header::LEASE),
+                HeaderName::from_static(header::LEASE),
                 http::HeaderValue::from_static(word),
             )]);
             assert_eq!(lease(&headers).map(LeaseEvent::from), Some(event), "{word}");
         }
         for bad in ["", "Hold", "opened", "end "] {
             let headers = HeaderMap::from_iter([(
-                http::HeaderName::from_static(header::LEASE),
+                HeaderName::from_static(header::LEASE),
                 http::HeaderValue::from_static(bad),
             )]);
             assert_eq!(lease(&headers), None, "{bad}");

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::checkout::{BeginRefusal, CancelRefusal, ExtendRefusal, Hold, Payment};
+use crate::documents::{Basics, Members};
 use crate::model::{Product, Purchase, Reservation, Stock};
 
 /// An answer.
@@ -34,16 +35,14 @@ impl Answer {
     /// A problem document.
     #[must_use]
     pub(crate) fn problem(status: u16, code: &str, title: &str, detail: impl Into<String>) -> Self {
-        Self::of(
+        let problem = Basics {
+            kind: format!("urn:ropeline:problem:{code}"),
+            title: title.to_owned(),
             status,
-            json!({
-                "type": format!("urn:ropeline:problem:{code}"),
-                "title": title,
-                "status": status,
-                "detail": detail.into(),
-                "code": code,
-            }),
-        )
+            detail: detail.into(),
+            code: code.to_owned(),
+        };
+        Self::of(status, json!(problem))
     }
 
     /// Whether the body is a problem document.
@@ -64,11 +63,13 @@ impl Answer {
         self.body.get(member).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Adds an extension member.
+    /// Adds members to a problem document.
     #[must_use]
-    pub(crate) fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
-        if let Value::Object(members) = &mut self.body {
-            members.insert(member.to_owned(), value.into());
+    pub(crate) fn with(mut self, set: impl FnOnce(&mut Members)) -> Self {
+        let mut members = Members::default();
+        set(&mut members);
+        if let (Value::Object(body), Value::Object(more)) = (&mut self.body, json!(members)) {
+            body.extend(more);
         }
         self
     }
@@ -84,7 +85,7 @@ impl Answer {
     #[must_use]
     pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after_s = Some(seconds);
-        self.with("retry_after_s", seconds)
+        self.with(|more| more.retry_after_s = Some(seconds))
     }
 
     fn at(mut self, location: String) -> Self {
@@ -101,7 +102,7 @@ impl Answer {
     /// 200: a reservation.
     #[must_use]
     pub(crate) fn reservation(hold: &Reservation) -> Self {
-        Self::of(200, hold.json()).at(hold.path()).page(hold.page())
+        Self::of(200, json!(hold.document())).at(hold.path()).page(hold.page())
     }
 
     /// 204: the hold is over.
@@ -113,7 +114,7 @@ impl Answer {
     /// 200: a purchase as it stands, whatever that is.
     #[must_use]
     pub(crate) fn purchase(purchase: &Purchase) -> Self {
-        let answer = Self::of(200, purchase.json()).page(purchase.path());
+        let answer = Self::of(200, json!(purchase.document())).page(purchase.path());
         match purchase.state {
             Payment::Authorising | Payment::Capturing => Self { retry_after_s: Some(1), ..answer },
             _ => answer,
@@ -128,8 +129,8 @@ impl Answer {
         let page = if hold.state == Hold::Held { hold.page() } else { purchase.path() };
         let link = |answer: Self| {
             answer
-                .with("purchase", purchase.path())
-                .with("reservation", hold.path())
+                .with(|more| more.purchase = Some(purchase.path()))
+                .with(|more| more.reservation = Some(hold.path()))
                 .at(purchase.path())
                 .page(page.clone())
         };
@@ -199,8 +200,8 @@ impl Answer {
             Self::problem(409, "sold_out", "Sold out", "Every unit is sold.")
         };
         answer
-            .with("available", left.available)
-            .with("held", left.held)
+            .with(|more| more.available = Some(left.available))
+            .with(|more| more.held = Some(left.held))
             .page(format!("/products/{}", product.id))
     }
 
@@ -208,7 +209,7 @@ impl Answer {
     #[must_use]
     pub(crate) fn already_bought(hold: &Reservation) -> Self {
         Self::problem(409, "already_bought", "You already have it", "One visitor can buy this product once.")
-            .with("reservation", hold.path())
+            .with(|more| more.reservation = Some(hold.path()))
             .page(hold.page())
     }
 
@@ -254,7 +255,7 @@ impl Answer {
             "Too many for one visitor",
             format!("quantity: at most {} of this product; ask for fewer.", product.max_quantity),
         )
-        .with("max_quantity", product.max_quantity)
+        .with(|more| more.max_quantity = Some(product.max_quantity))
         .page(format!("/products/{}", product.id))
     }
 
@@ -279,7 +280,7 @@ impl Answer {
             "There is no such unit",
             format!("units: this product has no {}.", labels.join(", ")),
         )
-        .with("unknown", labels.to_vec())
+        .with(|more| more.unknown = Some(labels.to_vec()))
         .page(format!("/products/{}", product.id))
     }
 
@@ -292,7 +293,7 @@ impl Answer {
             "Somebody else was faster",
             format!("{} cannot be had any more. Nothing was reserved: choose others.", labels.join(", ")),
         )
-        .with("taken", labels.to_vec())
+        .with(|more| more.taken = Some(labels.to_vec()))
         .page(format!("/products/{}", product.id))
     }
 
@@ -305,8 +306,8 @@ impl Answer {
             "That is more than one visitor may have",
             format!("One visitor may have {limit} of everything together, and you hold or own {has}."),
         )
-        .with("units_per_visitor", limit)
-        .with("has", has)
+        .with(|more| more.units_per_visitor = Some(limit))
+        .with(|more| more.has = Some(has))
         .page(format!("/products/{}", product.id))
     }
 
@@ -346,7 +347,9 @@ impl Answer {
                 "The time to pay is over and the unit went back to the others. Reserve again.",
             ),
         };
-        Self::problem(409, code, title, detail).with("reservation", hold.path()).page(hold.page())
+        Self::problem(409, code, title, detail)
+            .with(|more| more.reservation = Some(hold.path()))
+            .page(hold.page())
     }
 
     /// 422: the key belongs to another request.
@@ -393,7 +396,7 @@ impl Answer {
                 "The time to pay is over and the unit went back to the others. No payment was started. Reserve again.",
             ),
         }
-        .with("reservation", hold.path())
+        .with(|more| more.reservation = Some(hold.path()))
         .page(hold.page())
     }
 
@@ -414,7 +417,7 @@ impl Answer {
                 "What is paid for cannot be given back here.",
             ),
         }
-        .with("reservation", hold.path())
+        .with(|more| more.reservation = Some(hold.path()))
         .page(hold.page())
     }
 

@@ -1,8 +1,8 @@
 //! What programs send and are answered: the JSON documents, from which the OpenAPI document is made.
 
 use serde::Serialize;
+use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AdditionalProperties, Object, ObjectBuilder, Schema, Type};
-use utoipa::openapi::{KnownFormat, RefOr, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::checkout::{Hold, Payment};
@@ -36,9 +36,17 @@ macro_rules! word {
     };
 }
 
-word!(Hold, "Hold", "Where a reservation stands. It keeps its units while `held`, `paying` or `capturing`.");
-word!(Payment, "Payment", "Where a payment stands. It is settled when `sold`, `declined`, `voided` or `refunded`.");
-word!(Kind, "Kind", "What the units of a product are: one like the other, or each with a label.");
+word!(
+    Hold,
+    "ReservationState",
+    "Where a reservation stands. It keeps its units while `held`, `paying` or `capturing`."
+);
+word!(
+    Payment,
+    "Payment",
+    "Where a payment stands. It is settled when `sold`, `declined`, `voided` or `refunded`."
+);
+word!(Kind, "ProductKind", "What the units of a product are: one like the other, or each with a label.");
 
 /// A product, what is left of it, and the visitor's reservation of it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -168,7 +176,6 @@ pub(crate) struct PurchaseDocument {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NextAction {
     /// Where to confirm the payment.
-    #[schema(format = Uri)]
     pub redirect_to: String,
 }
 

@@ -14,6 +14,7 @@ mod keys;
 mod load;
 mod metrics;
 mod negotiate;
+mod openapi;
 mod pages;
 mod request;
 mod respond;
@@ -28,11 +29,14 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{get, post};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::admission::Admission;
 use crate::answer::Answer;
 use crate::cashier::Cashier;
+use crate::documents::Healthy;
+use crate::model::Audit;
 use crate::payments::Payments;
 use crate::store::Store;
 use keys::InFlight;
@@ -77,28 +81,43 @@ impl App {
         }
     }
 
+    /// Every route, with what is documented of it. The layers come with [`Self::router`].
+    fn routes() -> OpenApiRouter<Self> {
+        Self::shopper().merge(Self::operator()).merge(Self::public())
+    }
+
+    fn shopper() -> OpenApiRouter<Self> {
+        OpenApiRouter::new()
+            .routes(routes!(shop::product))
+            .routes(routes!(shop::reserve))
+            .routes(routes!(shop::reservation, shop::cancel))
+            .routes(routes!(shop::cancel_form))
+            .routes(routes!(shop::extend))
+            .routes(routes!(shop::pay))
+            .routes(routes!(shop::purchase))
+            .routes(routes!(shop::returned))
+            .routes(routes!(shop::checkout))
+    }
+
+    fn operator() -> OpenApiRouter<Self> {
+        OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(audit)).routes(routes!(metrics::metrics))
+    }
+
+    fn public() -> OpenApiRouter<Self> {
+        OpenApiRouter::new()
+            .routes(routes!(webhooks::payment))
+            .routes(routes!(pages::css))
+            .routes(routes!(openapi::openapi))
+    }
+
     pub(crate) fn router(self) -> Router {
-        let shopper = Router::new()
-            .route("/products/{id}", get(shop::product))
-            .route("/products/{id}/reservations", post(shop::reserve))
-            .route("/reservations/{id}", get(shop::reservation).delete(shop::cancel))
-            .route("/reservations/{id}/cancel", post(shop::cancel_form))
-            .route("/reservations/{id}/extension", post(shop::extend))
-            .route("/reservations/{id}/purchases", post(shop::pay))
-            .route("/purchases/{id}", get(shop::purchase))
-            .route("/purchases/{id}/return", get(shop::returned))
-            .route("/checkout/{id}", get(shop::checkout))
-            .route_layer(middleware::from_fn_with_state(self.clone(), request::admit));
-        let operator = Router::new()
-            .route("/healthz", get(healthz))
-            .route("/audit", get(audit))
-            .route("/metrics", get(metrics::metrics))
-            .route_layer(middleware::from_fn(not_forwarded));
+        let (shopper, _) = Self::shopper().split_for_parts();
+        let (operator, _) = Self::operator().split_for_parts();
+        let (public, _) = Self::public().split_for_parts();
         Router::new()
-            .merge(shopper)
-            .merge(operator)
-            .route("/webhooks/payments", post(webhooks::payment))
-            .route("/assets/shop.css", get(pages::css))
+            .merge(shopper.route_layer(middleware::from_fn_with_state(self.clone(), request::admit)))
+            .merge(operator.route_layer(middleware::from_fn(not_forwarded)))
+            .merge(public)
             .fallback(not_found)
             .method_not_allowed_fallback(not_allowed)
             .layer(DefaultBodyLimit::max(request::LARGEST_BODY))
@@ -114,6 +133,8 @@ async fn not_forwarded(flavour: Flavour, request: Request, next: Next) -> Respon
     next.run(request).await
 }
 
+#[utoipa::path(get, path = "/healthz", tag = "operator",
+    responses((status = 200, description = "Shoppers can be let in, and the books are written.", body = Healthy)))]
 async fn healthz(State(app): State<App>) -> Response {
     if let Err(error) = app.store.health(Instant::now()).await {
         tracing::warn!(%error, "unhealthy");
@@ -124,9 +145,11 @@ async fn healthz(State(app): State<App>) -> Response {
         let answer = Answer::problem(503, "keys_unavailable", "Nobody can be let in", why);
         return respond::answer(Flavour::Program, &answer);
     }
-    respond::json(200, &serde_json::json!({ "status": "ok" }))
+    respond::json(200, &serde_json::json!(Healthy { status: "ok" }))
 }
 
+#[utoipa::path(get, path = "/audit", tag = "operator",
+    responses((status = 200, description = "The books of every product, of one moment.", body = Audit)))]
 async fn audit(State(app): State<App>) -> Response {
     match app.store.audit().await {
         Ok(audit) => respond::json(200, &serde_json::json!(audit)),

@@ -21,6 +21,7 @@ mod cashier;
 pub mod checkout;
 mod client;
 pub mod config;
+mod documents;
 mod http;
 mod markup;
 mod model;

@@ -1,8 +1,10 @@
 //! What the service sells, holds and settles, as stored and as shown.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::checkout::{Hold, Payment};
+use crate::documents::{NextAction, PurchaseDocument, PurchaseLinks, ReservationDocument, ReservationLinks};
 
 /// What the units of a product are to a shopper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +98,8 @@ pub(crate) struct Purchase {
 }
 
 /// The books of one product.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ProductAudit {
     /// The product.
     pub id: String,
@@ -115,7 +118,8 @@ pub struct ProductAudit {
 }
 
 /// The books of the shop.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Audit {
     /// Whether every product is balanced.
     pub balanced: bool,
@@ -229,34 +233,32 @@ impl Reservation {
 
     /// As answered to programs that look at it at `now`: with the time left, which an answer that is kept cannot tell.
     #[must_use]
-    pub(crate) fn json_at(&self, now: i64) -> serde_json::Value {
-        let mut json = self.json();
-        if let (Some(members), Some(left)) = (json.as_object_mut(), self.time_left_ms(now)) {
-            members.insert("time_left_ms".to_owned(), left.into());
-        }
-        json
+    pub(crate) fn document_at(&self, now: i64) -> ReservationDocument {
+        ReservationDocument { time_left_ms: self.time_left_ms(now), ..self.document() }
     }
 
     /// As answered to programs.
     #[must_use]
-    pub(crate) fn json(&self) -> serde_json::Value {
-        let mut json = serde_json::json!({
-            "id": self.id,
-            "product": self.product,
-            "quantity": self.quantity,
-            "amount_minor": self.amount_minor,
-            "currency": self.currency,
-            "state": self.state.as_str(),
-            "created_at": self.created_at,
-            "expires_at": self.expires_at,
-            "extended": self.extended,
-            "links": { "self": self.path(), "checkout": self.page(), "purchases": format!("{}/purchases", self.path()),
-                "extension": format!("{}/extension", self.path()) },
-        });
-        if let Some(members) = json.as_object_mut().filter(|_| !self.units.is_empty()) {
-            members.insert("units".to_owned(), self.units.clone().into());
+    pub(crate) fn document(&self) -> ReservationDocument {
+        ReservationDocument {
+            id: self.id.clone(),
+            product: self.product.clone(),
+            quantity: self.quantity,
+            amount_minor: self.amount_minor,
+            currency: self.currency.clone(),
+            state: self.state,
+            created_at: self.created_at,
+            expires_at: self.expires_at,
+            extended: self.extended,
+            time_left_ms: None,
+            units: self.units.clone(),
+            links: ReservationLinks {
+                this: self.path(),
+                checkout: self.page(),
+                purchases: format!("{}/purchases", self.path()),
+                extension: format!("{}/extension", self.path()),
+            },
         }
-        json
     }
 }
 
@@ -271,18 +273,18 @@ impl Purchase {
 
     /// As answered to programs.
     #[must_use]
-    pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::json!({
-            "id": self.id,
-            "state": self.state.as_str(),
-            "reason": self.reason,
-            "amount_minor": self.reservation.amount_minor,
-            "currency": self.reservation.currency,
-            "created_at": self.created_at,
-            "reservation": self.reservation.json(),
-            "next_action": self.redirect_url.as_ref().map(|url| serde_json::json!({ "redirect_to": url })),
-            "links": { "self": self.path() },
-        })
+    pub(crate) fn document(&self) -> PurchaseDocument {
+        PurchaseDocument {
+            id: self.id.clone(),
+            state: self.state,
+            reason: self.reason.clone(),
+            amount_minor: self.reservation.amount_minor,
+            currency: self.reservation.currency.clone(),
+            created_at: self.created_at,
+            reservation: self.reservation.document(),
+            next_action: self.redirect_url.clone().map(|redirect_to| NextAction { redirect_to }),
+            links: PurchaseLinks { this: self.path() },
+        }
     }
 }
 

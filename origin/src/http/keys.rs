@@ -11,7 +11,7 @@ use crate::store::KeyUse;
 
 const HEADER: &str = "idempotency-key";
 /// Longer keys are refused.
-const LONGEST: usize = 255;
+pub(super) const LONGEST: usize = 255;
 
 /// Fingerprints of requests, by visitor and key.
 type Fingerprints = HashMap<(String, String), [u8; 32]>;

@@ -50,7 +50,7 @@ mod tests {
     fn requests_count_while_they_are_worked_on_and_no_longer() {
         let load = Load::new(NonZeroU32::new(4).unwrap());
         let mut busy: Vec<Busy> = (0..5).map(|_| load.enter()).collect();
-        assert_eq!(load.clone().percent(), 125);
+        assert_eq!(load.percent(), 125);
         busy.truncate(1);
         assert_eq!(load.percent(), 25);
         drop(busy);

@@ -14,6 +14,8 @@ use crate::model::ProductAudit;
 use crate::store::Backlog;
 
 /// `GET /metrics`
+#[utoipa::path(get, path = "/metrics", tag = "operator",
+    responses((status = 200, description = "The books as metrics of Prometheus.", body = String, content_type = "text/plain")))]
 pub(super) async fn metrics(State(app): State<App>) -> Response {
     let (Ok(audit), Ok(backlog)) = (app.store.audit().await, app.store.backlog().await) else {
         return respond::answer(Flavour::Program, &Answer::unavailable());

@@ -14,6 +14,8 @@ use crate::store::{ProductView, ReservationView};
 const CSS: &str = include_str!("shop.css");
 
 /// `GET /assets/shop.css`
+#[utoipa::path(get, path = "/assets/shop.css", tag = "public",
+    responses((status = 200, description = "How the pages look.", body = String, content_type = "text/css")))]
 pub(super) async fn css() -> Response {
     let mut response = Response::new(CSS.into());
     let headers = response.headers_mut();

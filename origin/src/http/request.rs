@@ -94,16 +94,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
         let flavour = Flavour::of(&parts.method, &parts.headers);
-        let Path(id) = Path::<String>::from_request_parts(parts, state).await.map_err(|_| {
-            let answer = Answer::problem(
-                400,
-                "path_invalid",
-                "This address cannot be read",
-                "Its path is no valid text.",
-            );
-            respond::answer(flavour, &answer)
-        })?;
-        Ok(Self(id))
+        match Path::<String>::from_request_parts(parts, state).await {
+            Ok(Path(id)) if !id.contains(char::is_control) => Ok(Self(id)),
+            _ => {
+                let why = "Its path is no valid text.";
+                let answer = Answer::problem(400, "path_invalid", "This address cannot be read", why);
+                Err(respond::answer(flavour, &answer))
+            }
+        }
     }
 }
 

@@ -5,13 +5,15 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::request::{Call, Flavour, Id, Look};
 use super::{App, keys, pages, respond};
 use crate::answer::Answer;
 use crate::checkout::{Hold, Payment};
+use crate::documents::{Problem, ProductDocument, ProductLinks, PurchaseDocument, ReservationDocument};
 use crate::model::{Kind, Purchase};
-use crate::store::{Begun, Claim, KeyUse, StoreError, Wanted};
+use crate::store::{Begun, Claim, KeyUse, ProductView, StoreError, Wanted};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +37,44 @@ struct KeyContent {
     idempotency_key: Option<String>,
 }
 
+/// The units to reserve: so many, of numbered units the next free ones; or these.
+#[derive(ToSchema)]
+#[schema(as = Wish)]
+#[serde(untagged, deny_unknown_fields)]
+#[expect(dead_code, reason = "read as `ReserveContent`, whose refusals are plainer than those of an enum")]
+pub(super) enum ReserveDocument {
+    /// So many.
+    Any {
+        /// 1 by default, and no more than the product's `max_quantity`.
+        #[schema(minimum = 1)]
+        quantity: Option<u32>,
+    },
+    /// These, all or none.
+    Chosen {
+        /// Labels, each once.
+        #[schema(min_items = 1)]
+        units: Vec<String>,
+    },
+}
+
+/// How to pay.
+#[derive(ToSchema)]
+#[schema(as = Payment)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "read as `PayContent`, which also is what forms send")]
+pub(super) struct PayDocument {
+    /// The payment service's name for the means of payment.
+    payment_method: String,
+    /// The shopper's address for the confirmation.
+    email: Option<String>,
+}
+
+/// An empty object.
+#[derive(ToSchema)]
+#[schema(as = Nothing)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NothingDocument {}
+
 impl ReserveContent {
     /// The units that are wished for. A form sends an empty choice along, so that none is told from no choice.
     fn wanted(&self) -> Result<Wanted, Answer> {
@@ -54,6 +94,13 @@ impl ReserveContent {
             (Some(units), None) => {
                 let mut chosen = Vec::with_capacity(units.len());
                 for unit in units.iter().map(|unit| unit.trim()).filter(|unit| !unit.is_empty()) {
+                    if unit.chars().any(char::is_control) {
+                        return refuse(
+                            "unit_unknown",
+                            "There is no such unit",
+                            "units: no label is written so.",
+                        );
+                    }
                     if chosen.iter().any(|other| other == unit) {
                         return refuse("unit_twice", "One unit twice", "units: name each of them once.");
                     }
@@ -105,6 +152,11 @@ fn unavailable(_: StoreError) -> Answer {
 }
 
 /// `GET /products/{id}`
+#[utoipa::path(get, path = "/products/{id}", tag = "shopper", params(("id" = String, Path, description = "The product.")),
+    responses(
+        (status = 200, description = "The product, what is left, and the visitor's reservation of it.", body = ProductDocument),
+        (status = 404, description = "`product_unknown`", body = Problem, content_type = "application/problem+json"),
+    ))]
 pub(super) async fn product(State(app): State<App>, Id(id): Id, look: Look) -> Response {
     let view = match app.store.product(&id, &look.visitor).await {
         Ok(Some(view)) => view,
@@ -116,28 +168,42 @@ pub(super) async fn product(State(app): State<App>, Id(id): Id, look: Look) -> R
             Ok(page) => respond::html(200, page, None),
             Err(_) => respond::answer(look.flavour, &Answer::unavailable()),
         },
-        Flavour::Program => respond::json(
-            200,
-            &serde_json::json!({
-                "id": view.product.id,
-                "name": view.product.name,
-                "description": view.product.description,
-                "price_minor": view.product.price_minor,
-                "currency": view.product.currency,
-                "max_quantity": view.product.max_quantity,
-                "kind": view.product.kind.as_str(),
-                "stopped": view.stopped,
-                "available": view.left.available,
-                "held": view.left.held,
-                "reservation": view.own.as_ref().filter(|own| own.state != Hold::Expired).map(|own| own.json_at(view.now)),
-                "next_free": (view.product.kind == Kind::Units).then_some(&view.free),
-                "links": { "self": format!("/products/{id}"), "reservations": format!("/products/{id}/reservations") },
-            }),
-        ),
+        Flavour::Program => respond::json(200, &serde_json::json!(document(&view))),
+    }
+}
+
+fn document(view: &ProductView) -> ProductDocument {
+    let ProductView { product, stopped, left, free, own, now } = view;
+    let path = format!("/products/{}", product.id);
+    ProductDocument {
+        id: product.id.clone(),
+        name: product.name.clone(),
+        description: product.description.clone(),
+        price_minor: product.price_minor,
+        currency: product.currency.clone(),
+        max_quantity: product.max_quantity,
+        kind: product.kind,
+        stopped: *stopped,
+        available: left.available,
+        held: left.held,
+        reservation: own.as_ref().filter(|own| own.state != Hold::Expired).map(|own| own.document_at(*now)),
+        next_free: (product.kind == Kind::Units).then(|| free.clone()),
+        links: ProductLinks { reservations: format!("{path}/reservations"), this: path },
     }
 }
 
 /// `POST /products/{id}/reservations`: 201 the hold, 200 the hold that the visitor has already, 409 nothing to hold.
+#[utoipa::path(post, path = "/products/{id}/reservations", tag = "shopper", params(("id" = String, Path, description = "The product.")),
+    request_body = ReserveDocument,
+    responses(
+        (status = 200, description = "The reservation that the visitor has already.", body = ReservationDocument,
+            headers(("Location" = String, description = "The reservation."))),
+        (status = 201, description = "The reservation that was made.", body = ReservationDocument,
+            headers(("Location" = String, description = "The reservation."))),
+        (status = 404, description = "`product_unknown`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`not_enough`, `all_held`, `sold_out`, `unit_taken`, `visitor_limit`, `already_bought`, `request_in_flight`",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
 pub(super) async fn reserve(State(app): State<App>, Id(product): Id, call: Call) -> Response {
     let outcome = async {
         let content: ReserveContent = call.content()?;
@@ -160,11 +226,16 @@ pub(super) async fn reserve(State(app): State<App>, Id(product): Id, call: Call)
 }
 
 /// `GET /reservations/{id}`
+#[utoipa::path(get, path = "/reservations/{id}", tag = "shopper", params(("id" = String, Path, description = "The reservation.")),
+    responses(
+        (status = 200, description = "The reservation, with the time that is left.", body = ReservationDocument),
+        (status = 404, description = "`reservation_unknown`", body = Problem, content_type = "application/problem+json"),
+    ))]
 pub(super) async fn reservation(State(app): State<App>, Id(id): Id, look: Look) -> Response {
     let outcome = match app.store.reservation(&id, &look.visitor).await {
         Ok(Some(view)) => Answer {
             location: None,
-            body: view.reservation.json_at(view.now),
+            body: serde_json::json!(view.reservation.document_at(view.now)),
             ..Answer::reservation(&view.reservation)
         },
         Ok(None) => Answer::no_reservation(),
@@ -174,11 +245,25 @@ pub(super) async fn reservation(State(app): State<App>, Id(id): Id, look: Look) 
 }
 
 /// `DELETE /reservations/{id}`: 204, also when it was over before. Its own retry, so no key is needed.
+#[utoipa::path(delete, path = "/reservations/{id}", tag = "shopper", params(("id" = String, Path, description = "The reservation.")),
+    responses(
+        (status = 204, description = "It is over, now or before, and its units are the others' again."),
+        (status = 404, description = "`reservation_unknown`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`payment_capturing`, `already_bought`", body = Problem, content_type = "application/problem+json"),
+    ))]
 pub(super) async fn cancel(State(app): State<App>, Id(id): Id, call: Call) -> Response {
     reply(call.flavour, app.store.cancel(call.visitor, id, None).await.map_err(unavailable))
 }
 
 /// `POST /reservations/{id}/cancel`: the same for forms, which know no `DELETE`.
+#[utoipa::path(post, path = "/reservations/{id}/cancel", tag = "shopper", params(("id" = String, Path, description = "The reservation.")),
+    request_body = NothingDocument,
+    responses(
+        (status = 204, description = "It is over, now or before, and its units are the others' again."),
+        (status = 404, description = "`reservation_unknown`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`payment_capturing`, `already_bought`, `request_in_flight`",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
 pub(super) async fn cancel_form(State(app): State<App>, Id(id): Id, call: Call) -> Response {
     let outcome = async {
         let content: KeyContent = call.content()?;
@@ -191,6 +276,15 @@ pub(super) async fn cancel_form(State(app): State<App>, Id(id): Id, call: Call) 
 }
 
 /// `POST /reservations/{id}/extension`: 200 with its new end, once, 409 when there is no more time to be had.
+#[utoipa::path(post, path = "/reservations/{id}/extension", tag = "shopper", params(("id" = String, Path, description = "The reservation.")),
+    request_body = NothingDocument,
+    responses(
+        (status = 200, description = "The reservation with its later end.", body = ReservationDocument,
+            headers(("Location" = String, description = "The reservation."))),
+        (status = 404, description = "`reservation_unknown`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`extension_used`, `extension_off`, `extension_needless`, `hold_over`, `request_in_flight`",
+            body = Problem, content_type = "application/problem+json"),
+    ))]
 pub(super) async fn extend(State(app): State<App>, Id(id): Id, call: Call) -> Response {
     let outcome = async {
         let content: KeyContent = call.content()?;
@@ -203,6 +297,20 @@ pub(super) async fn extend(State(app): State<App>, Id(id): Id, call: Call) -> Re
 }
 
 /// `POST /reservations/{id}/purchases`: 201 sold, 202 under way, 402 declined, 409 too late.
+#[utoipa::path(post, path = "/reservations/{id}/purchases", tag = "shopper", params(("id" = String, Path, description = "The reservation.")),
+    request_body = PayDocument,
+    responses(
+        (status = 201, description = "It is sold to the visitor.", body = PurchaseDocument,
+            headers(("Location" = String, description = "The purchase."))),
+        (status = 202, description = "The payment is under way; look at the purchase.", body = PurchaseDocument,
+            headers(("Location" = String, description = "The purchase."), ("Retry-After" = u32, description = "Seconds."))),
+        (status = 402, description = "`payment_declined`", body = Problem, content_type = "application/problem+json",
+            headers(("Location" = String, description = "The purchase."))),
+        (status = 404, description = "`reservation_unknown`", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`payment_too_late`, `payment_running`, `hold_over`, `already_bought`, `request_in_flight`",
+            body = Problem, content_type = "application/problem+json",
+            headers(("Location" = String, description = "The purchase that came too late."))),
+    ))]
 pub(super) async fn pay(State(app): State<App>, Id(id): Id, call: Call) -> Response {
     let outcome = async {
         let content: PayContent = call.content()?;
@@ -257,6 +365,12 @@ async fn pay_now(
 }
 
 /// `GET /purchases/{id}`
+#[utoipa::path(get, path = "/purchases/{id}", tag = "shopper", params(("id" = String, Path, description = "The purchase.")),
+    responses(
+        (status = 200, description = "The purchase as it stands.", body = PurchaseDocument,
+            headers(("Retry-After" = u32, description = "Seconds after which to look again, while it is under way."))),
+        (status = 404, description = "`purchase_unknown`", body = Problem, content_type = "application/problem+json"),
+    ))]
 pub(super) async fn purchase(State(app): State<App>, Id(id): Id, look: Look) -> Response {
     let found = match app.store.purchase(&id, &look.visitor).await {
         Ok(Some(found)) => found,
@@ -279,6 +393,11 @@ pub(super) async fn purchase(State(app): State<App>, Id(id): Id, look: Look) -> 
 
 /// `GET /purchases/{id}/return`: where the bank sends the shopper back to. What it adds to the address is not looked at: the
 /// payment service is asked, and the browser goes on to an address that has nothing added.
+#[utoipa::path(get, path = "/purchases/{id}/return", tag = "shopper", params(("id" = String, Path, description = "The purchase.")),
+    responses(
+        (status = 303, description = "To the purchase.", headers(("Location" = String, description = "The purchase."))),
+        (status = 404, description = "`purchase_unknown`", body = Problem, content_type = "application/problem+json"),
+    ))]
 pub(super) async fn returned(State(app): State<App>, Id(id): Id, look: Look) -> Response {
     match app.store.purchase(&id, &look.visitor).await {
         Ok(Some(found)) => {
@@ -293,6 +412,12 @@ pub(super) async fn returned(State(app): State<App>, Id(id): Id, look: Look) -> 
 }
 
 /// `GET /checkout/{reservation}`: a page, whoever asks.
+#[utoipa::path(get, path = "/checkout/{id}", tag = "shopper", params(("id" = String, Path, description = "The reservation.")),
+    responses(
+        (status = 200, description = "The page on which to pay.", body = String, content_type = "text/html"),
+        (status = 303, description = "To the purchase, when there is one.", headers(("Location" = String, description = "The purchase."))),
+        (status = 404, description = "There is no such reservation.", body = String, content_type = "text/html"),
+    ))]
 pub(super) async fn checkout(State(app): State<App>, Id(id): Id, look: Look) -> Response {
     let view = match app.store.reservation(&id, &look.visitor).await {
         Ok(Some(view)) => view,

@@ -7,15 +7,25 @@ use super::request::{self, Flavour};
 use super::{App, respond};
 use crate::answer::Answer;
 use crate::checkout::{self, Report};
+use crate::documents::{Problem, Received};
 use crate::model::Purchase;
 use crate::payments::signature::{self, SignatureError};
 use crate::payments::{Message, Says};
 use crate::store::{Event, StoreError};
 
 /// `POST /webhooks/payments`. 200 once the event is on disk, also when it had come before or says nothing that counts.
+#[utoipa::path(post, path = "/webhooks/payments", tag = "public",
+    request_body(description = "An event of the payment service, signed by it.", content = serde_json::Value),
+    responses(
+        (status = 200, description = "It is on disk, now or before, or says nothing that counts.", body = Received),
+        (status = 400, description = "`webhook_signature`, `body_invalid`", body = Problem, content_type = "application/problem+json"),
+        (status = 408, description = "`body_too_slow`", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "`body_too_large`", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`unavailable`: it has to come again.", body = Problem, content_type = "application/problem+json"),
+    ))]
 pub(super) async fn payment(State(app): State<App>, request: Request) -> Response {
     let answer = match take(&app, request).await {
-        Ok(()) => return respond::json(200, &serde_json::json!({ "received": true })),
+        Ok(()) => return respond::json(200, &serde_json::json!(Received { received: true })),
         Err(answer) => answer,
     };
     respond::answer(Flavour::Program, &answer)

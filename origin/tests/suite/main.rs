@@ -18,6 +18,7 @@ mod keys;
 mod localstripe;
 mod notify;
 mod outbox;
+mod openapi;
 mod pages;
 mod postgres;
 mod premises;

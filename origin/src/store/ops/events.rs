@@ -33,7 +33,7 @@ pub(super) fn of_hold(
         return Ok(None);
     }
     hold.version += 1;
-    let payload = json!({ "reservation": hold.json(), "visitor": hold.visitor });
+    let payload = json!({ "reservation": hold.document(), "visitor": hold.visitor });
     let (id, aggregate) = (new_id("evt_", now)?, hold.id.clone());
     Ok(Some(NewEvent { id, aggregate, seq: hold.version, kind, payload }))
 }
@@ -51,7 +51,7 @@ pub(super) fn of_purchase(
     }
     hold.version += 1;
     let (id, aggregate, seq) = (new_id("evt_", now)?, hold.id.clone(), hold.version);
-    let payload = json!({ "purchase": purchase.json(), "visitor": purchase.reservation.visitor, "email": purchase.email });
+    let payload = json!({ "purchase": purchase.document(), "visitor": purchase.reservation.visitor, "email": purchase.email });
     Ok(Some(NewEvent { id, aggregate, seq, kind, payload }))
 }
 
