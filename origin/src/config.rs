@@ -577,6 +577,16 @@ fn check_labels(product: &RawProduct, at: &str, faults: &mut Faults) {
 // === impl RawProduct ===
 
 impl RawProduct {
+    /// Checks a product that is in no file.
+    ///
+    /// # Errors
+    /// With everything that is wrong.
+    pub(crate) fn check(self) -> Result<ProductSeed, ConfigError> {
+        let mut faults = Faults::default();
+        check_product(&self, "product", &mut faults);
+        if faults.0.is_empty() { Ok(self.seed()) } else { Err(ConfigError(faults.0)) }
+    }
+
     fn seed(self) -> ProductSeed {
         let stock = match self.kind {
             RawKind::Count => SeedStock::Count(self.total),

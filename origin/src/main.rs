@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
+use ropeline_origin::config::RawProduct;
 use ropeline_origin::{Config, RawConfig, Resumed, operator};
 use tracing_subscriber::EnvFilter;
 
@@ -51,8 +52,39 @@ enum Command {
         #[arg(short, long)]
         config: PathBuf,
     },
+    /// Put a product on sale that is not in the configuration file, or list what is in the books. Beside a running service.
+    Product {
+        #[command(subcommand)]
+        what: ProductCommand,
+    },
+    /// Ask the payment service about every purchase that is not settled, once, and say what came of it, a line of JSON each.
+    /// Beside a running service, which does so by itself, too.
+    Reconcile {
+        /// The configuration file (TOML).
+        #[arg(short, long)]
+        config: PathBuf,
+    },
     /// Say everything that is wrong in a configuration file.
     Check {
+        /// The configuration file (TOML).
+        #[arg(short, long)]
+        config: PathBuf,
+    },
+}
+
+#[derive(Subcommand)]
+enum ProductCommand {
+    /// Put a product on sale. One that is in the file or in the books already is refused.
+    Add {
+        /// The configuration file (TOML).
+        #[arg(short, long)]
+        config: PathBuf,
+        /// The product (TOML), written as a [[products]] table of the configuration without that line; "-" reads it from
+        /// standard input.
+        product: PathBuf,
+    },
+    /// Say in JSON what is in the books of each product, and whether it is the file's (`in_file`).
+    List {
         /// The configuration file (TOML).
         #[arg(short, long)]
         config: PathBuf,
@@ -97,11 +129,9 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Serve { config } => serve(&config),
         Command::Audit { config, resume } => audit(&config, resume.as_deref()),
-        Command::Migrate { config } => {
-            let config = read(&config)?;
-            let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
-            Ok(runtime.block_on(operator::migrate(&config))?)
-        }
+        Command::Migrate { config } => migrate(&config),
+        Command::Product { what } => product(what),
+        Command::Reconcile { config } => reconcile(&config),
         Command::Outbox { command } => outbox(command),
         Command::Notify { config } => notify(&config),
         Command::Check { config } => {
@@ -115,6 +145,51 @@ fn main() -> anyhow::Result<()> {
 fn read(path: &Path) -> anyhow::Result<Config> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
     RawConfig::from_toml(&text).and_then(RawConfig::check).with_context(|| path.display().to_string())
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Runtime::new().context("no runtime")
+}
+
+fn migrate(path: &Path) -> anyhow::Result<()> {
+    let migrated = runtime()?.block_on(operator::migrate(&read(path)?))?;
+    let done = if migrated {
+        "the tables are up to date"
+    } else {
+        "nothing to do: books in a file are brought up to date when they are served"
+    };
+    Ok(writeln!(std::io::stdout(), "{done}")?)
+}
+
+fn product(what: ProductCommand) -> anyhow::Result<()> {
+    match what {
+        ProductCommand::Add { config, product } => {
+            let text = if product.as_os_str() == "-" {
+                std::io::read_to_string(std::io::stdin())
+            } else {
+                std::fs::read_to_string(&product)
+            };
+            let text = text.with_context(|| format!("{} cannot be read", product.display()))?;
+            let product: RawProduct =
+                toml::from_str(&text).with_context(|| format!("{} is no product", product.display()))?;
+            let id = product.id.clone();
+            runtime()?.block_on(operator::add_product(&read(&config)?, product))?;
+            Ok(writeln!(std::io::stdout(), "{id}: on sale")?)
+        }
+        ProductCommand::List { config } => {
+            let products = runtime()?.block_on(operator::products(&read(&config)?))?;
+            Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&products)?)?)
+        }
+    }
+}
+
+fn reconcile(config: &Path) -> anyhow::Result<()> {
+    let done = runtime()?.block_on(operator::reconcile(&read(config)?))?;
+    let mut out = std::io::stdout().lock();
+    for one in &done {
+        writeln!(out, "{}", serde_json::to_string(one)?)?;
+    }
+    Ok(())
 }
 
 fn audit(config: &Path, resume: Option<&str>) -> anyhow::Result<()> {
@@ -168,16 +243,19 @@ fn notify(config: &Path) -> anyhow::Result<()> {
     runtime.block_on(async { Ok(ropeline_origin::notify::run(config, shutdown()?).await?) })
 }
 
-/// Logs to the standard error, at the level that `RUST_LOG` says.
+/// Logs to the standard error, at the level that `RUST_LOG` says: lines for a person, JSON for everybody else.
 fn log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         // A log that cannot be written, as on a full disk, is no reason to answer nobody: complaining of it on stderr panics.
         .log_internal_errors(false)
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+        .with_writer(std::io::stderr);
+    if std::io::stderr().is_terminal() {
+        log.init();
+    } else {
+        log.json().init();
+    }
 }
 
 /// Ends when the process is told to stop.

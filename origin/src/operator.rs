@@ -1,7 +1,13 @@
 //! What the operator does to the books from the command line, whether or not the service runs.
 
-use crate::config::{Config, Database};
+use std::sync::Arc;
+
+use crate::cashier::Cashier;
+use crate::config::{Config, ConfigError, Database, PaymentsConfig, RawProduct};
 use crate::model::Audit;
+use crate::payments::Payments;
+use crate::payments::stripe::Stripe;
+use crate::payments::test_provider::{self, TestProvider};
 use crate::service::settings;
 use crate::store::{Again, OpenError, OutboxEvent, Resumed, Store, StoreError};
 
@@ -17,6 +23,44 @@ pub enum OperatorError {
     /// The operating system has no randomness to give.
     #[error("no randomness: {0}")]
     Random(#[from] getrandom::Error),
+    /// The product is not as products have to be.
+    #[error(transparent)]
+    Product(#[from] ConfigError),
+    /// At its next start, the service would go by the file again.
+    #[error("product {0:?} is in the configuration file; change it there and start the service anew")]
+    InFile(String),
+    /// What there is of it is not to be written over.
+    #[error("product {0:?} is in the books already")]
+    Exists(String),
+    /// The test provider's books cannot be opened.
+    #[error("payments: {0}")]
+    TestProvider(#[from] test_provider::OpenError),
+    /// No HTTP client for the payment service.
+    #[error("payments: no HTTP client: {0}")]
+    Client(#[from] reqwest::Error),
+}
+
+/// A product in the books, and who put it there.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Listed {
+    /// Its books.
+    #[serde(flatten)]
+    pub books: crate::model::ProductAudit,
+    /// Whether the configuration file has it, and so decides what there is of it at each start.
+    pub in_file: bool,
+}
+
+/// What became of a purchase that was not settled.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Reconciled {
+    /// The purchase.
+    pub purchase: String,
+    /// How it stood.
+    pub before: &'static str,
+    /// How it stands.
+    pub after: &'static str,
+    /// Whether nothing more is to be done about it.
+    pub settled: bool,
 }
 
 async fn store(config: &Config) -> Result<Store, OperatorError> {
@@ -43,15 +87,77 @@ pub async fn resume(config: &Config, product: &str) -> Result<Resumed, OperatorE
     Ok(store(config).await?.resume(product).await?)
 }
 
-/// Makes the tables of the books on PostgreSQL, or brings them up to date. Books in a file are brought up to date by
-/// whoever serves them.
+/// Puts a product on sale that is neither in the configuration file nor in the books. A running service sells it at once,
+/// and every later one, too: what the file does not name stays as it is in the books.
+///
+/// # Errors
+/// When it is there already or not as products have to be, or the books are not there or cannot be written.
+pub async fn add_product(config: &Config, product: RawProduct) -> Result<(), OperatorError> {
+    let seed = product.check()?;
+    let id = seed.product.id.clone();
+    if config.products.iter().any(|other| other.product.id == id) {
+        return Err(OperatorError::InFile(id));
+    }
+    if store(config).await?.audit().await?.products.iter().any(|other| other.id == id) {
+        return Err(OperatorError::Exists(id));
+    }
+    match &config.database {
+        Database::File(path) => Store::add_sqlite(path, &[seed]).await?,
+        Database::Postgres(url) => drop(Store::open_postgres(url, &[seed], settings(config)?).await?),
+    }
+    Ok(())
+}
+
+/// Every product in the books.
+///
+/// # Errors
+/// When the books are not there, or cannot be read.
+pub async fn products(config: &Config) -> Result<Vec<Listed>, OperatorError> {
+    let in_file = |id: &str| config.products.iter().any(|other| other.product.id == id);
+    let books = store(config).await?.audit().await?.products;
+    Ok(books.into_iter().map(|books| Listed { in_file: in_file(&books.id), books }).collect())
+}
+
+/// Asks the payment service about every purchase that is not settled, once, whenever it was last asked about.
+///
+/// # Errors
+/// When the books are not there, or cannot be read or written. What the payment service does not answer is no error: the
+/// purchase stays as it was.
+pub async fn reconcile(config: &Config) -> Result<Vec<Reconciled>, OperatorError> {
+    let store = store(config).await?;
+    let payments: Arc<dyn Payments> = match &config.payments {
+        PaymentsConfig::Test { secret, delay, database } => {
+            Arc::new(TestProvider::open(database, secret.clone(), *delay).await?)
+        }
+        PaymentsConfig::Stripe(settings) => Arc::new(Stripe::new(settings.clone())?),
+    };
+    let cashier = Cashier::new(store.clone(), payments);
+    let mut done = Vec::new();
+    for purchase in store.unsettled(0).await? {
+        let Some(before) = store.any_purchase(&purchase).await? else { continue };
+        let Some(after) = cashier.drive(&purchase).await? else { continue };
+        done.push(Reconciled {
+            purchase,
+            before: before.state.as_str(),
+            after: after.state.as_str(),
+            settled: after.state.is_settled(),
+        });
+    }
+    Ok(done)
+}
+
+/// Makes the tables of the books on PostgreSQL, or brings them up to date. `false`: the books are in a file, and brought up to
+/// date by whoever serves them.
 ///
 /// # Errors
 /// When the database cannot be reached or is not as it has to be.
-pub async fn migrate(config: &Config) -> Result<(), OperatorError> {
+pub async fn migrate(config: &Config) -> Result<bool, OperatorError> {
     match &config.database {
-        Database::File(_) => Ok(()),
-        Database::Postgres(url) => Ok(Store::migrate_postgres(url).await?),
+        Database::File(_) => Ok(false),
+        Database::Postgres(url) => {
+            Store::migrate_postgres(url).await?;
+            Ok(true)
+        }
     }
 }
 

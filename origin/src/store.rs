@@ -283,6 +283,14 @@ impl Store {
         Postgres::migrate(url).await
     }
 
+    /// Puts products on sale in the SQLite file at `path`, which exists, beside whoever is at it already.
+    ///
+    /// # Errors
+    /// When there is none, it cannot be opened, or a product does not fit what the books have under its name.
+    pub(crate) async fn add_sqlite(path: &Path, products: &[ProductSeed]) -> Result<(), OpenError> {
+        Sqlite::add(path, products).await
+    }
+
     async fn change<O: Operation>(&self, operation: O) -> Result<O::Output, StoreError> {
         on!(self, books => books.change(operation).await)
     }

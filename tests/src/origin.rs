@@ -22,6 +22,21 @@ pub struct Product {
     pub hold_seconds: u32,
 }
 
+/// What a test sets otherwise than it is by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Tuning {
+    /// How long the test provider's slow cards take, in milliseconds.
+    pub test_delay_ms: u32,
+    /// Requests that the service wants to work on at once.
+    pub requests_at_once: u32,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { test_delay_ms: 5_000, requests_at_once: 256 }
+    }
+}
+
 /// A running reservation service. It and its folder end with this value.
 #[derive(Debug)]
 pub struct Origin {
@@ -39,6 +54,18 @@ impl Origin {
 
     /// The same, where shoppers reach it at `public`: by an edge in front of the gateway.
     pub async fn start_behind(port: Port, gateway: &Gateway, product: &Product, public: &str) -> Self {
+        Self::start_tuned(port, gateway, product, public, Tuning::default()).await
+    }
+
+    /// The same, with settings of its own.
+    pub async fn start_tuned(
+        port: Port,
+        gateway: &Gateway,
+        product: &Product,
+        public: &str,
+        tuning: Tuning,
+    ) -> Self {
+        let Tuning { test_delay_ms, requests_at_once } = tuning;
         let folder = tempfile::tempdir().expect("a folder for the reservation service");
         let Product { id, total, hold_seconds } = product;
         let text = format!(
@@ -48,6 +75,9 @@ database = "{database}"
 public_url = "{public}"
 hold_seconds = {hold_seconds}
 
+[limits]
+requests_at_once = {requests_at_once}
+
 [admission]
 jwks_url = "{keys}"
 issuer = "{ISSUER}"
@@ -55,6 +85,7 @@ audience = "{id}"
 
 [payments]
 webhook_secret = "whsec_of_the_whole_system_tests"
+test_delay_ms = {test_delay_ms}
 
 [[products]]
 id = "{id}"
@@ -85,6 +116,11 @@ total = {total}
     /// Kills it at once (SIGKILL) and starts it again on the same folder and port.
     pub async fn kill_and_restart(&mut self) {
         self.process.kill();
+        self.restart().await;
+    }
+
+    /// Starts it again, after it was killed, on the same folder and port.
+    pub async fn restart(&mut self) {
         self.process = launch(&self.folder, self.port.address()).await;
     }
 }

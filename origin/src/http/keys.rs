@@ -27,19 +27,19 @@ pub(super) struct Working {
     name: (String, String),
 }
 
-/// The key of a call, from the header (RFC draft: a quoted string; bare ones are taken too) or the form's field.
+/// The key of a call, from the header (draft-ietf-httpapi-idempotency-key-header, section 2.1: a quoted string; bare words
+/// are taken too) or the form's field.
 pub(super) fn read(headers: &HeaderMap, field: Option<&str>) -> Result<String, Answer> {
     let mut lines = headers.get_all(HEADER).iter();
     let header = match (lines.next(), lines.next()) {
         (None, _) => None,
-        (Some(line), None) => Some(line.to_str().map_err(|_| invalid())?.trim()),
+        (Some(line), None) => Some(unquoted(line.to_str().map_err(|_| invalid())?.trim())?),
         (Some(_), Some(_)) => return Err(invalid()),
     };
-    let header =
-        header.map(|line| line.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(line));
     let key = match (header, field) {
         (Some(header), Some(field)) if header != field => return Err(invalid()),
-        (Some(key), _) | (None, Some(key)) => key,
+        (Some(key), _) => key,
+        (None, Some(field)) => bare(field)?,
         (None, None) => {
             return Err(Answer::problem(
                 400,
@@ -50,13 +50,32 @@ pub(super) fn read(headers: &HeaderMap, field: Option<&str>) -> Result<String, A
             ));
         }
     };
-    if key.is_empty()
-        || key.len() > LONGEST
-        || !key.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"')
-    {
-        return Err(invalid());
+    if key.is_empty() || key.len() > LONGEST { Err(invalid()) } else { Ok(key) }
+}
+
+/// The content of a quoted string (RFC 9651, section 3.3.3), or a bare word as it is.
+fn unquoted(line: &str) -> Result<String, Answer> {
+    let Some(quoted) = line.strip_prefix('"') else { return bare(line) };
+    let quoted = quoted.strip_suffix('"').ok_or_else(invalid)?;
+    let mut key = String::with_capacity(quoted.len());
+    let mut letters = quoted.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some(escaped @ ('\\' | '"')) => key.push(escaped),
+                _ => return Err(invalid()),
+            },
+            ' ' | '!' | '#'..='~' => key.push(letter),
+            _ => return Err(invalid()),
+        }
     }
-    Ok(key.to_owned())
+    Ok(key)
+}
+
+/// A key without quotes.
+fn bare(word: &str) -> Result<String, Answer> {
+    let good = word.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
+    if good { Ok(word.to_owned()) } else { Err(invalid()) }
 }
 
 fn invalid() -> Answer {
@@ -65,7 +84,7 @@ fn invalid() -> Answer {
         "idempotency_key_invalid",
         "The Idempotency-Key cannot be used",
         format!(
-            "Send one Idempotency-Key of 1 to {LONGEST} visible ASCII characters, such as a random UUID."
+            "Send one Idempotency-Key of 1 to {LONGEST} ASCII characters in quotes, such as a random UUID."
         ),
     )
 }
@@ -147,9 +166,27 @@ mod tests {
         assert_eq!(read(&with(&["\"abc\""]), None).unwrap(), "abc");
         assert_eq!(read(&with(&[]), Some("abc")).unwrap(), "abc");
         assert_eq!(read(&with(&["abc"]), Some("abc")).unwrap(), "abc");
+        assert_eq!(read(&with(&["\"a b;\\\\\\\"c\""]), None).unwrap(), "a b;\\\"c");
+        let longest = "y".repeat(255);
+        assert_eq!(read(&with(&[&format!("\"{longest}\"")]), None).unwrap(), longest);
         let long = "x".repeat(256);
-        for bad in [vec![], vec![""], vec!["a", "a"], vec!["a b"], vec!["é"], vec!["\""], vec![long.as_str()]]
-        {
+        for bad in [
+            vec![],
+            vec![""],
+            vec!["a", "a"],
+            vec!["a b"],
+            vec!["é"],
+            vec!["\""],
+            vec![long.as_str()],
+            vec!["\"a"],
+            vec!["a\""],
+            vec!["\"a\"b\""],
+            vec!["\"a\\\""],
+            vec!["\"\\n\""],
+            vec!["\"\""],
+            vec!["\"a\";p=1"],
+            vec!["\"\t\""],
+        ] {
             assert_eq!(read(&with(&bad), None).unwrap_err().status, 400, "{bad:?}");
         }
         assert_eq!(read(&with(&["a"]), Some("b")).unwrap_err().status, 400);

@@ -98,11 +98,10 @@ fn complete(method: &str, operation: &mut Operation) {
             .parameter_in(ParameterIn::Header)
             .required(Required::True)
             .description(Some("Of this request and its repetitions alone, such as a random UUID in quotes."))
-            .schema(Some(
-                ObjectBuilder::new()
-                    .schema_type(Type::String)
-                    .pattern(Some(format!("^(?:[!#-~]{{1,{0}}}|\"[!#-~]{{1,{0}}}\")$", keys::LONGEST))),
-            ));
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String).pattern(Some(format!(
+                r#"^(?:[!#-~]{{1,{0}}}|"(?:[ !#-\[\]-~]|\\["\\]){{1,{0}}}")$"#,
+                keys::LONGEST
+            )))));
         operation.parameters.get_or_insert_default().push(key.build().into());
     }
     for (status, response) in &mut operation.responses.responses {

@@ -99,6 +99,14 @@ impl Sqlite {
         Ok(Self { commands, reads, committed })
     }
 
+    /// As [`super::Store::add_sqlite`].
+    pub(super) async fn add(path: &Path, products: &[ProductSeed]) -> Result<(), OpenError> {
+        let mut connection = connect(&options(path)).await?;
+        seed::seed(&mut connection, products).await?;
+        connection.close().await?;
+        Ok(())
+    }
+
     async fn send<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         self.commands.try_send(command(reply)).map_err(|refused| match refused {

@@ -38,8 +38,9 @@ impl Process {
         let address = loop {
             line.clear();
             assert!(log.read_line(&mut line).unwrap() > 0, "the service did not start");
-            if let Some((_, address)) = line.split_once("listening address=") {
-                break address.trim().to_owned();
+            let said: Value = serde_json::from_str(&line).unwrap();
+            if said["fields"]["message"] == "listening" {
+                break said["fields"]["address"].as_str().unwrap().to_owned();
             }
         };
         // Read on, or the service would wait for its log to be read.

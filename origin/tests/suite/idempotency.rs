@@ -149,3 +149,43 @@ async fn a_refusal_that_passes_does_not_use_up_the_key() {
     let again = shop.reserve("bob", "k").await;
     assert_eq!((again.status, again.text), (had.status, had.text));
 }
+
+/// draft-ietf-httpapi-idempotency-key-header, section 2.7, on every call that makes or ends something.
+#[tokio::test]
+async fn every_post_answers_as_the_draft_says_also_after_a_restart() {
+    let mut shop = Shop::open_with(3, |raw| raw.hold_extension_seconds = 60).await;
+    let held = shop.reserve("ann", "hold").await;
+    let rsv = held.body["links"]["self"].as_str().unwrap().to_owned();
+    let other = shop.held("bob").await;
+    let other = other["links"]["self"].as_str().unwrap().to_owned();
+    let card = json!({ "payment_method": "test_accepted" });
+    let calls = [
+        ("ann", RESERVE.to_owned(), json!({ "quantity": 3 }), json!({ "quantity": 2 }), 200),
+        ("ann", format!("{rsv}/extension"), json!({}), json!({ "idempotency_key": "x" }), 200),
+        ("ann", format!("{rsv}/purchases"), card, json!({ "payment_method": "test_slow" }), 201),
+        ("bob", format!("{other}/cancel"), json!({}), json!({ "idempotency_key": "x" }), 204),
+    ];
+    let mut first = Vec::new();
+    for (visitor, path, body, _, status) in &calls {
+        let said = said(shop.post(visitor, &format!("\"{path}\""), path, body)).await;
+        assert_eq!(said.status.as_u16(), *status, "{path}: {}", said.text);
+        first.push(said);
+    }
+    shop.reopen().await;
+    for ((visitor, path, body, wrong, _), first) in calls.iter().zip(&first) {
+        let again = said(shop.post(visitor, path, path, body)).await;
+        assert_eq!((again.status, &again.text), (first.status, &first.text), "{path}");
+        assert_eq!(again.header("location"), first.header("location"), "{path}");
+        assert_eq!(again.header("content-type"), first.header("content-type"), "{path}");
+        let request = shop.request(reqwest::Method::POST, path).json(body);
+        let none = said(request.header("ropeline-admission", shop.gate.token(visitor))).await;
+        assert_eq!((none.status.as_u16(), none.code()), (400, "idempotency_key_missing"), "{path}");
+        assert_eq!(none.body["type"], "urn:ropeline:problem:idempotency_key_missing");
+        // A key that differs between header and body is no key; one of another call or content is somebody else's.
+        let wrong = said(shop.post(visitor, path, path, wrong)).await;
+        assert!(matches!(wrong.status.as_u16(), 400 | 422), "{path}: {}", wrong.text);
+        let moved = said(shop.post(visitor, path, "/products/none/reservations", &json!({}))).await;
+        assert_eq!((moved.status.as_u16(), moved.code()), (422, "idempotency_key_reused"), "{path}");
+    }
+    assert_eq!(shop.stock().await, (2, 0, 1));
+}

@@ -9,6 +9,7 @@
 )]
 
 mod checkout;
+mod commands;
 mod common;
 mod crash;
 mod faults;
@@ -16,9 +17,10 @@ mod holds;
 mod idempotency;
 mod keys;
 mod localstripe;
+mod logs;
 mod notify;
-mod outbox;
 mod openapi;
+mod outbox;
 mod pages;
 mod postgres;
 mod premises;

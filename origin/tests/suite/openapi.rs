@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use reqwest::Method;
 use ropeline_origin::config::RawKind;
+use ropeline_origin::{RawConfig, operator};
+use ropeline_test_postgres::Postgres;
 use serde_json::Value;
 
 use crate::common::{Shop, product, said};
+use crate::postgres;
 
 const VERSION: &str = "4.32.5";
 /// Everything but `positive_data_acceptance`: a product, a label or a means of payment that does not exist is refused,
@@ -50,18 +53,36 @@ async fn hold_to_its_document(shop: &Shop) {
         .output();
     let run = tokio::time::timeout(TIME, run).await.expect("schemathesis took too long").unwrap();
     let output = String::from_utf8_lossy(&run.stdout);
-    println!("{output}");
     assert!(run.status.success(), "{output}\n{}", String::from_utf8_lossy(&run.stderr));
     assert!(output.contains("No issues found"), "{output}");
 }
 
+/// Both kinds of products, and extensions.
+fn offer(raw: &mut RawConfig) {
+    raw.hold_extension_seconds = 60;
+    let mut gala = product("gala", 500);
+    gala.kind = RawKind::Units;
+    raw.products.push(gala);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answer_is_as_the_openapi_document_says() {
+    let shop = Shop::open_with(1_000, offer).await;
+    hold_to_its_document(&shop).await;
+    shop.stock().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_on_postgres_is_as_the_openapi_document_says() {
+    let server = Postgres::start();
+    let url = server.create("shop");
+    let mut probe = Shop::open(1).await;
+    probe.close().await;
+    postgres::on(&mut probe.raw, &url);
+    operator::migrate(&probe.raw.clone().check().unwrap()).await.unwrap();
     let shop = Shop::open_with(1_000, |raw| {
-        raw.hold_extension_seconds = 60;
-        let mut gala = product("gala", 500);
-        gala.kind = RawKind::Units;
-        raw.products.push(gala);
+        postgres::on(raw, &url);
+        offer(raw);
     })
     .await;
     hold_to_its_document(&shop).await;

@@ -10,7 +10,7 @@ async fn shop_on(url: &str) -> Shop {
     Shop::open_with(3, |raw| on(raw, url)).await
 }
 
-fn on(raw: &mut RawConfig, url: &str) {
+pub(crate) fn on(raw: &mut RawConfig, url: &str) {
     raw.payments.test_database = Some(raw.database.clone());
     raw.database = url.into();
 }

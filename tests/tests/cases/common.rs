@@ -2,7 +2,7 @@
 
 use reqwest::StatusCode;
 use ropeline_tests::gateway::{Gateway, Sale, Settings};
-use ropeline_tests::origin::{Origin, Product};
+use ropeline_tests::origin::{Origin, Product, Tuning};
 use ropeline_tests::ports::Port;
 use ropeline_tests::shop::Shop;
 use ropeline_tests::visitor::{Answer, Visitor};
@@ -80,11 +80,21 @@ pub(crate) fn sale_not_yet_open() -> Sale {
 
 /// A gateway in front of the reservation service, which sells what `SALE` is about.
 pub(crate) async fn with_origin(total: u32, sale: Sale) -> (Gateway, Origin) {
+    with_origin_tuned(total, 300, Tuning::default(), sale).await
+}
+
+/// The same, where holds last `hold_seconds`, and with settings of its own.
+pub(crate) async fn with_origin_tuned(
+    total: u32,
+    hold_seconds: u32,
+    tuning: Tuning,
+    sale: Sale,
+) -> (Gateway, Origin) {
     let port = Port::free();
     let routes = r#"["/products", "/reservations", "/purchases", "/checkout"]"#;
     let gateway = Gateway::start(Settings::new(port.address()), &[sale.set("routes", routes)]).await;
-    let product = Product { id: SALE.to_owned(), total, hold_seconds: 300 };
-    let origin = Origin::start(port, &gateway, &product).await;
+    let product = Product { id: SALE.to_owned(), total, hold_seconds };
+    let origin = Origin::start_tuned(port, &gateway, &product, &gateway.url(""), tuning).await;
     (gateway, origin)
 }
 

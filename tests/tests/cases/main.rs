@@ -14,6 +14,8 @@ mod common;
 mod door;
 mod eta;
 mod forgery;
+mod health;
+mod late;
 mod pause;
 mod place;
 mod sold_out;

@@ -1,7 +1,7 @@
 //! What is left of each product, told with every answer. Counting holds takes time, so it is done now and then, and this
 //! node's own changes are added in between.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,8 @@ pub(super) struct Figures {
 #[derive(Debug, Default)]
 struct Inner {
     products: HashMap<String, Stock>,
+    /// Products whose sale is stopped.
+    stopped: HashSet<String>,
     /// Commits of this node that were begun, and those that are under way.
     changes: u64,
     under_way: u32,
@@ -61,12 +63,17 @@ impl Figures {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of all products together.
+    /// Of all products together. Nobody can claim of a product that is stopped; what is left of it may come back, as what is
+    /// held.
     pub(super) fn total(&self) -> Stock {
         let inner = self.lock();
-        inner.products.values().fold(Stock { available: 0, held: 0 }, |sum, stock| Stock {
-            available: sum.available + stock.available.max(0),
-            held: sum.held + stock.held.max(0),
+        inner.products.iter().fold(Stock { available: 0, held: 0 }, |sum, (id, stock)| {
+            let (available, held) = (stock.available.max(0), stock.held.max(0));
+            if inner.stopped.contains(id) {
+                Stock { held: sum.held + held + available, ..sum }
+            } else {
+                Stock { available: sum.available + available, held: sum.held + held }
+            }
         })
     }
 
@@ -140,7 +147,8 @@ pub(super) async fn count(shared: &Shared) -> Result<(), sqlx::Error> {
                 ELSE (SELECT COUNT(*) FROM units u WHERE u.product_id = p.id AND u.place > COALESCE(k.passed, -1)) END
                     ::bigint AS available,
                 (SELECT COALESCE(SUM(r.quantity), 0) FROM reservations r
-                 WHERE r.product_id = p.id AND r.due_at IS NOT NULL)::bigint AS held
+                 WHERE r.product_id = p.id AND r.due_at IS NOT NULL)::bigint AS held,
+                p.stopped_at IS NOT NULL AS stopped
          FROM products p LEFT JOIN unnest($2::text[], $3::bigint[]) k (id, passed) ON k.id = p.id",
     )
     .bind(super::BUCKETS)
@@ -148,10 +156,15 @@ pub(super) async fn count(shared: &Shared) -> Result<(), sqlx::Error> {
     .bind(passed)
     .fetch_all(&shared.pool)
     .await?;
+    let mut stopped = HashSet::new();
     for row in &rows {
+        if row.try_get("stopped")? {
+            stopped.insert(row.try_get("id")?);
+        }
         let stock = Stock { available: row.try_get("available")?, held: row.try_get("held")? };
         counts.insert(row.try_get("id")?, stock);
     }
+    shared.figures.lock().stopped = stopped;
     shared.figures.counted(counts, before);
     Ok(())
 }

@@ -283,7 +283,8 @@ fn listening(log: &Path, from: u64) -> Option<u16> {
     file.seek(SeekFrom::Start(from)).ok()?;
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
-    let (_, address) = text.split_once("listening address=")?;
-    let (address, _) = address.split_once('\n')?;
-    address.trim().rsplit_once(':')?.1.parse().ok()
+    // The last line may be half written.
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let said = lines.map(|line| line["fields"].clone()).find(|fields| fields["message"] == "listening")?;
+    said["address"].as_str()?.rsplit_once(':')?.1.parse().ok()
 }

@@ -1,0 +1,161 @@
+//! What the operator does from the command line, beside a running service.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use ropeline_origin::operator;
+use ropeline_test_postgres::Postgres;
+use serde_json::{Value, json};
+
+use crate::common::{ISSUER, SALE, SECRET, Shop, said};
+use crate::postgres;
+
+/// The shop's configuration as a file.
+fn write_config(shop: &Shop, path: &Path) {
+    let mut text = format!(
+        "listen = \"127.0.0.1:0\"\ndatabase = {:?}\npublic_url = \"https://shop.example\"\n\
+         [admission]\njwks_file = {:?}\nissuer = {ISSUER:?}\naudience = {SALE:?}\n\
+         [payments]\nwebhook_secret = {SECRET:?}\n",
+        shop.raw.database,
+        shop.raw.admission.jwks_file.as_ref().unwrap(),
+    );
+    if let Some(file) = &shop.raw.payments.test_database {
+        text += &format!("test_database = {file:?}\n");
+    }
+    text += "[[products]]\nid = \"runner\"\nname = \"The runner\"\nprice_minor = 18900\ncurrency = \"EUR\"\ntotal = 3\n";
+    std::fs::write(path, text).unwrap();
+}
+
+/// Runs a command with the configuration at `config`.
+fn run(words: &[&str], config: &Path, input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ropeline-origin"))
+        .args(words)
+        .arg("--config")
+        .arg(config)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // A command that reads nothing may be gone already.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    child.wait_with_output().unwrap()
+}
+
+fn refused(words: &[&str], config: &Path, input: &str, why: &str) {
+    let refused = run(words, config, input);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(said.contains(why), "{said}");
+}
+
+fn told(words: &[&str], config: &Path, input: &str) -> String {
+    let done = run(words, config, input);
+    assert!(done.status.success(), "{done:?}");
+    String::from_utf8(done.stdout).unwrap()
+}
+
+const GALA: &str = "id = \"gala\"\nname = \"Gala\"\nprice_minor = 4500\ncurrency = \"EUR\"\ntotal = 3\nkind = \"units\"\n\
+                    labels = [\"A-1\", \"A-2\", \"B-1\"]\n";
+const SOCKS: &str = "id = \"socks\"\nname = \"Socks\"\nprice_minor = 900\ncurrency = \"EUR\"\ntotal = 5\n";
+
+/// Products of both kinds, put on sale while the service runs, and kept when it starts anew.
+async fn products_come_and_stay(mut shop: Shop) {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("origin.toml");
+    write_config(&shop, &config);
+    for product in [GALA, SOCKS] {
+        assert!(told(&["product", "add", "-"], &config, product).contains(": on sale"));
+        refused(&["product", "add", "-"], &config, product, "is in the books already");
+    }
+    let runner = SOCKS.replace("socks", "runner");
+    refused(&["product", "add", "-"], &config, &runner, "is in the configuration file");
+    refused(&["product", "add", "-"], &config, &SOCKS.replace("EUR", "euro"), "product.currency");
+    refused(&["product", "add", "-"], &config, "id = 7", "is no product");
+
+    let body = json!({ "units": ["A-2"] });
+    let seat = said(shop.post("ann", "seat", "/products/gala/reservations", &body)).await;
+    assert_eq!((seat.status.as_u16(), &seat.body["units"]), (201, &json!(["A-2"])), "{}", seat.text);
+    let pair = said(shop.post("ann", "pair", "/products/socks/reservations", &json!({}))).await;
+    assert_eq!(pair.status.as_u16(), 201, "two products in one sale: {}", pair.text);
+    shop.reopen().await;
+    let kept = said(shop.get("ann", seat.body["links"]["self"].as_str().unwrap())).await;
+    assert_eq!(kept.body["state"], "held", "{}", kept.text);
+
+    let listed: Value = serde_json::from_str(&told(&["product", "list"], &config, "")).unwrap();
+    let row = |id: &str| listed.as_array().unwrap().iter().find(|one| one["id"] == id).unwrap().clone();
+    assert_eq!(
+        (&row("runner")["in_file"], &row("gala")["in_file"]),
+        (&json!(true), &json!(false)),
+        "{listed}"
+    );
+    assert_eq!((&row("gala")["available"], &row("gala")["held"]), (&json!(2), &json!(1)), "{listed}");
+    assert_eq!(row("socks")["total"], 5, "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn products_are_added_beside_a_running_service() {
+    products_come_and_stay(Shop::open(3).await).await;
+}
+
+/// A server with the tables that a shop needs.
+async fn migrated() -> (Postgres, String) {
+    let server = Postgres::start();
+    let url = server.create("shop");
+    let mut probe = Shop::open(1).await;
+    probe.close().await;
+    postgres::on(&mut probe.raw, &url);
+    operator::migrate(&probe.raw.clone().check().unwrap()).await.unwrap();
+    (server, url)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn products_are_added_beside_a_running_service_on_postgres() {
+    let (_server, url) = migrated().await;
+    products_come_and_stay(Shop::open_with(3, |raw| postgres::on(raw, &url)).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reconcile_settles_what_the_service_has_not_come_to() {
+    // The service asks once an hour, and the bank decides in an hour, unless it is made to now.
+    let shop = Shop::open_with(3, |raw| raw.payments.reconcile_seconds = 3_600).await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("origin.toml");
+    write_config(&shop, &config);
+    let held = shop.held("ann").await;
+    let silent = shop.pay("ann", "pay", &held, "test_silent").await;
+    assert_eq!(silent.status.as_u16(), 202, "{}", silent.text);
+    let id = silent.body["id"].as_str().unwrap();
+    // Each reply to a change gets lost, so that it is asked about twice.
+    for (before, after, settled) in [("authorising", "capturing", false), ("capturing", "sold", true)] {
+        let line: Value = serde_json::from_str(told(&["reconcile"], &config, "").trim()).unwrap();
+        let expected = json!({ "purchase": id, "before": before, "after": after, "settled": settled });
+        assert_eq!(line, expected);
+    }
+    let seen = said(shop.get("ann", silent.header("location").unwrap())).await;
+    assert_eq!(seen.body["state"], "sold", "{}", seen.text);
+    assert_eq!(told(&["reconcile"], &config, ""), "", "nothing is left to do");
+    assert_eq!(shop.stock().await, (2, 0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn migrate_says_what_it_did_and_every_command_says_what_is_wrong() {
+    let shop = Shop::open(3).await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("origin.toml");
+    write_config(&shop, &config);
+    assert!(told(&["migrate"], &config, "").contains("nothing to do"));
+    let text = std::fs::read_to_string(&config).unwrap();
+    let gone = folder.path().join("gone.db");
+    std::fs::write(&config, text.replace(shop.raw.database.to_str().unwrap(), gone.to_str().unwrap()))
+        .unwrap();
+    for words in [&["audit"][..], &["product", "list"], &["reconcile"]] {
+        refused(words, &config, "", "database");
+    }
+    refused(&["product", "add", "-"], &config, SOCKS, "database");
+    assert!(!gone.exists(), "books that are gone were taken for new");
+    refused(&["audit"], &folder.path().join("none.toml"), "", "cannot be read");
+}
