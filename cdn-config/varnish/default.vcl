@@ -114,6 +114,20 @@ sub vcl_recv {
         unset req.http.X_Forwarded_Preferred_Username;
         unset req.http.X-Forwarded-Access-Token;
         unset req.http.X_Forwarded_Access_Token;
+        unset req.http.X-Envoy-Original-Path;
+        unset req.http.X_Envoy_Original_Path;
+        unset req.http.X-Original-For;
+        unset req.http.X_Original_For;
+        unset req.http.X-Original-Forwarded-For;
+        unset req.http.X_Original_Forwarded_For;
+        unset req.http.X-URL-Scheme;
+        unset req.http.X_URL_Scheme;
+        unset req.http.X-Forwarded-Scheme;
+        unset req.http.X_Forwarded_Scheme;
+        unset req.http.X-Forwarded-Ssl;
+        unset req.http.X_Forwarded_Ssl;
+        unset req.http.X-Forwarded-Path;
+        unset req.http.X_Forwarded_Path;
         return (hash);
     }
 

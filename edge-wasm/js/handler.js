@@ -90,17 +90,21 @@ const BARRED = [
   'true-client-ip',
   'x-client-ip',
   'x-cluster-client-ip',
+  'x-envoy-original-path',
   'x-forwarded',
   'x-host',
   'x-http-method',
   'x-http-method-override',
   'x-method-override',
+  'x-original-for',
+  'x-original-forwarded-for',
   'x-original-host',
   'x-original-method',
   'x-original-uri',
   'x-original-url',
   'x-real-ip',
   'x-rewrite-url',
+  'x-url-scheme',
 ];
 
 /** Whether a shopper may not say this to a shop, as `header::is_barred` of the module's decision has it. */

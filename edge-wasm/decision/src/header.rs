@@ -19,7 +19,7 @@ pub const STOCK: &str = "ropeline-stock";
 /// What a shopper may not say to a shop, in lower case: names of fields. With it goes whatever begins as one of
 /// [`BARRED_BEGINNINGS`]. They say where a request came from, which is not the shopper's to say, or are taken by
 /// frameworks for another host, path or method than the one that was decided upon.
-pub const BARRED: [&str; 19] = [
+pub const BARRED: [&str; 23] = [
     "cf-connecting-ip",
     "client-ip",
     "fastly-client-ip",
@@ -28,17 +28,21 @@ pub const BARRED: [&str; 19] = [
     "true-client-ip",
     "x-client-ip",
     "x-cluster-client-ip",
+    "x-envoy-original-path",
     "x-forwarded",
     "x-host",
     "x-http-method",
     "x-http-method-override",
     "x-method-override",
+    "x-original-for",
+    "x-original-forwarded-for",
     "x-original-host",
     "x-original-method",
     "x-original-uri",
     "x-original-url",
     "x-real-ip",
     "x-rewrite-url",
+    "x-url-scheme",
 ];
 
 /// Beginnings of names that a shopper may not say, in lower case.
@@ -90,6 +94,9 @@ mod tests {
             "X-HTTP-Method_Override",
             "X-Method-Override",
             "X_HTTP-METHOD",
+            "X-Original-Forwarded-For",
+            "X-Envoy-Original-Path",
+            "x_url_scheme",
             "X-Forwarded-User",
             "x_forwarded_for",
             "Forwarded",

@@ -53,6 +53,8 @@ impl Visit {
     fn forward(&mut self, request: &Request<'_>, forward: &Forward<'_>) -> Action {
         for (name, value) in request.headers {
             match *name {
+                // The gateway goes by `Host`, which the host leaves as it is.
+                "x-forwarded-host" => self.set_http_request_header(name, None),
                 _ if !forward.removes(name) => {}
                 SCHEME => {}
                 FORWARDED_FOR => {

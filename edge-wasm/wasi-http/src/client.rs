@@ -85,10 +85,15 @@ impl Client {
                 | ErrorCode::DnsTimeout
                 | ErrorCode::HttpResponseTimeout
         );
+        self.refuse(if late { 504 } else { 502 });
+    }
+
+    /// Answers with a status and nothing more.
+    pub(crate) fn refuse(self, status: u16) {
         let fields = Fields::new();
         head::append(&fields, "content-length", b"0");
         head::append(&fields, "cache-control", b"no-store");
-        if let Some(body) = self.start(if late { 504 } else { 502 }, fields) {
+        if let Some(body) = self.start(status, fields) {
             let _ = OutgoingBody::finish(body, None);
         }
     }

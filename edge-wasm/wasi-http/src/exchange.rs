@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::iter;
 
+use wasip2::clocks::monotonic_clock;
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
     ErrorCode, Fields, FutureIncomingResponse, IncomingBody, IncomingResponse, Method, OutgoingBody,
@@ -16,6 +17,10 @@ use crate::environment::Origin;
 /// How long an upstream may take to accept a connection, and the gateway to begin an answer of its own, in nanoseconds:
 /// a room, or the answer to a call. How long a shop may take, behind it or not, is the host's to limit.
 const PATIENCE_NS: u64 = 5_000_000_000;
+
+/// How long a shopper may take to begin the body that was announced, in nanoseconds. Whoever never does would keep an
+/// instance for ever.
+const FIRST_BYTE_NS: u64 = 30_000_000_000;
 
 /// How much is handed over at once, at most, in bytes.
 const PIECE: u64 = 64 * 1024;
@@ -41,7 +46,7 @@ pub(crate) fn send(
     method: &Method,
     target: &str,
     head: Fields,
-    body: Option<IncomingBody>,
+    body: Option<Body>,
     answers: Answers,
 ) -> Result<Answered, ErrorCode> {
     let request = OutgoingRequest::new(head);
@@ -58,7 +63,7 @@ pub(crate) fn send(
     }
 
     let mut upload = match body {
-        Some(body) => Flow::if_any(body, || request.body())?,
+        Some(body) => Some(body.flow(request.body().map_err(refused)?).map_err(refused)?),
         None => None,
     };
     let answer = outgoing_handler::handle(request, Some(options))?;
@@ -85,6 +90,42 @@ pub(crate) fn send(
 
 fn received(answer: &FutureIncomingResponse) -> Option<Result<IncomingResponse, ErrorCode>> {
     answer.get().map(|response| response.unwrap_or(Err(ErrorCode::HttpProtocolError)))
+}
+
+/// A request's body, of which something is there.
+pub(crate) struct Body {
+    // The stream is dropped before the body it belongs to.
+    from: InputStream,
+    incoming: IncomingBody,
+    read: Vec<u8>,
+}
+
+impl Body {
+    /// A request's body, once its first byte is there. Most requests have none, and must not get the framing of one that
+    /// has. The error is the status to answer with.
+    pub(crate) fn begun(incoming: IncomingBody) -> Result<Option<Self>, u16> {
+        let from = incoming.stream().map_err(|()| 400_u16)?;
+        let (some, late) = (from.subscribe(), monotonic_clock::subscribe_duration(FIRST_BYTE_NS));
+        loop {
+            poll::poll(&[&some, &late]);
+            match from.read(PIECE) {
+                Err(StreamError::Closed) => return Ok(None),
+                Err(StreamError::LastOperationFailed(_)) => return Err(400),
+                Ok(read) if read.is_empty() && late.ready() => return Err(408),
+                Ok(read) if read.is_empty() => {}
+                Ok(read) => {
+                    drop(some);
+                    return Ok(Some(Self { from, incoming, read }));
+                }
+            }
+        }
+    }
+
+    fn flow(self, outgoing: OutgoingBody) -> Result<Flow, ()> {
+        let to = outgoing.write()?;
+        let Self { from, incoming, read } = self;
+        Ok(Flow { from, to, incoming, outgoing, read })
+    }
 }
 
 /// A body on its way from one side to the other. Dropped before [`Flow::finish`], it is cut off there as well.
@@ -114,24 +155,6 @@ impl Flow {
         let from = incoming.stream().ok()?;
         let to = outgoing.write().ok()?;
         Some(Self { from, to, incoming, outgoing, read: Vec::new() })
-    }
-
-    /// A flow of a request's body, once its first byte is there. Most requests have none, and must not get the framing of
-    /// one that has.
-    fn if_any(
-        incoming: IncomingBody,
-        outgoing: impl FnOnce() -> Result<OutgoingBody, ()>,
-    ) -> Result<Option<Self>, ErrorCode> {
-        let refused = |()| ErrorCode::HttpProtocolError;
-        let from = incoming.stream().map_err(refused)?;
-        let read = match from.blocking_read(PIECE) {
-            Err(StreamError::Closed) => return Ok(None),
-            Err(StreamError::LastOperationFailed(_)) => return Err(ErrorCode::HttpProtocolError),
-            Ok(read) => read,
-        };
-        let outgoing = outgoing().map_err(refused)?;
-        let to = outgoing.write().map_err(refused)?;
-        Ok(Some(Self { from, to, incoming, outgoing, read }))
     }
 
     /// Moves what can be moved without waiting.

@@ -47,12 +47,15 @@ pub(crate) fn onward(
     forward: &Forward<'_>,
     host: &str,
     fields: &[Field<'_>],
+    has_body: bool,
     client_address: Option<&str>,
 ) -> Fields {
     let head = Fields::new();
     for (name, value) in fields {
         let ours = ["x-forwarded-host", "x-forwarded-for"].iter().any(|ours| name.eq_ignore_ascii_case(ours));
-        if !ours && !forward.removes(name) {
+        // A length that none follows, as of a request that was chunked, would have the upstream wait for it.
+        let stale = !has_body && name.eq_ignore_ascii_case("content-length") && *value != b"0";
+        if !ours && !stale && !forward.removes(name) {
             append(&head, name, value);
         }
         if client_address.is_some_and(|field| name.eq_ignore_ascii_case(field)) {

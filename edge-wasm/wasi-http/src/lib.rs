@@ -17,7 +17,7 @@ use wasip2::http::types::{Fields, IncomingRequest, Method, ResponseOutparam};
 
 use crate::client::Client;
 use crate::environment::Environment;
-use crate::exchange::Answers;
+use crate::exchange::{Answers, Body};
 use crate::settings::Known;
 
 mod client;
@@ -61,8 +61,12 @@ impl Guest for Edge {
                     Upstream::Shop => environment.shop.as_ref(),
                 };
                 let Some(upstream) = upstream else { return client.answer(&Room::unreachable()) };
-                let head = head::onward(&forward, &host, &fields, environment.client_address.as_deref());
-                let body = request.consume().ok();
+                let body = match request.consume().ok().map_or(Ok(None), Body::begun) {
+                    Ok(body) => body,
+                    Err(status) => return client.refuse(status),
+                };
+                let client_address = environment.client_address.as_deref();
+                let head = head::onward(&forward, &host, &fields, body.is_some(), client_address);
                 match exchange::send(upstream, &method, &forward.target, head, body, answers) {
                     Ok(answered) => client.relay(forward.reply(), answered),
                     Err(_) if forward.room => client.answer(&Room::unreachable()),

@@ -213,7 +213,7 @@ impl Draft {
 
 /// Whether it is ours, or the edge's, to say this to a shop.
 fn is_forged(name: &str) -> bool {
-    const WHOSE: [&str; 19] = [
+    const WHOSE: [&str; 23] = [
         "client-ip",
         "x-client-ip",
         "x-cluster-client-ip",
@@ -225,11 +225,15 @@ fn is_forged(name: &str) -> bool {
         "forwarded-for",
         "x-forwarded",
         "x-host",
+        "x-envoy-original-path",
+        "x-original-for",
+        "x-original-forwarded-for",
         "x-original-host",
         "x-original-method",
         "x-original-uri",
         "x-original-url",
         "x-rewrite-url",
+        "x-url-scheme",
         "x-http-method",
         "x-http-method-override",
         "x-method-override",

@@ -282,6 +282,8 @@ fn forged(generator: &mut Generator) {
             "X-HTTP-Method",
             "X-Original-URI",
             "X-Original-Host",
+            "X-Original-Forwarded-For",
+            "X_Url-Scheme",
             "X-Host",
             "Forwarded",
             "X-Forwarded-User",
