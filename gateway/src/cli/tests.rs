@@ -334,6 +334,13 @@ async fn settings_for_an_edge_are_written_in_its_form_and_checked() {
     let (_, done) = asked(export(&["--for", "envoy", "--template", text(&template)])).await;
     assert!(done.clone().is_err_and(|(_, text)| text.contains("exactly once")), "{done:?}");
 
+    fs::write(&file, "settings: |\n  {\"version\":1}\n").unwrap();
+    bad(&["edge", "check", text(&file)], 1, "without --template");
+    // It would go on for ever with what is refused each time.
+    let (_, done) =
+        asked(export(&["--for", "envoy", "--expires-in", "59s", "--out", text(&file), "--every", "1s"]))
+            .await;
+    assert!(done.clone().is_err_and(|(code, text)| code == 1 && text.contains("60s at least")), "{done:?}");
     let (_, done) = asked(export(&["--for", "envoy", "--expires-in", "1"])).await;
     assert!(done.clone().is_err_and(|(code, text)| code == 1 && text.contains("not a duration")), "{done:?}");
     let unknown =

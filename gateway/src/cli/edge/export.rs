@@ -16,7 +16,7 @@ use super::forms::Cdn;
 use crate::cli::operator::{Client, Gateway};
 use crate::cli::{Done, Failure, block_on};
 use crate::config::units;
-use crate::edge::export::Query;
+use crate::edge::export::{Query, Wishes};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Export {
@@ -28,7 +28,8 @@ pub(in crate::cli) struct Export {
     /// Who gets what the edge sends on; the gateway checks again [default: gateway].
     #[arg(long, value_name = "UPSTREAM", value_parser = ["gateway", "shop"])]
     send_to: Option<String>,
-    /// How long the edge may rely on the settings, for example 1h; up to a quarter more is given [default: for ever].
+    /// How long the edge may rely on the settings, for example 1h, 60s at least; up to a quarter more is given
+    /// [default: for ever].
     #[arg(long, value_name = "TIME")]
     expires_in: Option<String>,
     /// What holds from then on: nobody passes a protected path, or everybody [default: closed].
@@ -69,6 +70,9 @@ impl Export {
             expires_in: self.expires_in.clone(),
             past_expiry: self.past_expiry.clone(),
         };
+        // Asked for again and again it would be refused each time.
+        Wishes::try_from(&query)
+            .map_err(|fault| Failure::Found(format!("{}; {}", fault.what, fault.mend)))?;
         match (&self.out, self.every) {
             (Some(path), Some(every)) => block_on(self.keep(&client, &query, path, every))?,
             (Some(path), None) => Ok(replace(path, &block_on(self.text(&client, &query))??)?),

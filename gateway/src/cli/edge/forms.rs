@@ -106,8 +106,12 @@ pub(super) fn document(text: &str) -> Result<String, Failure> {
         let inner = quoted.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
         return Ok(inner.unwrap_or(quoted).to_owned());
     }
-    // What is no JSON at all is told by whoever reads the document.
-    let Ok(value) = serde_json::from_str::<Value>(text) else { return Ok(text.to_owned()) };
+    let value: Value = serde_json::from_str(text).map_err(|error| {
+        Failure::Found(format!(
+            "this is not a settings document ({error}); of a host's own file, check what `ropeline edge export` writes \
+             without --template"
+        ))
+    })?;
     if value.get("version").is_some() {
         return Ok(text.to_owned());
     }

@@ -15,10 +15,7 @@ pub(super) async fn start(gateway: SocketAddr, shop: SocketAddr) -> Result<EdgeH
         let whole = [("127.0.0.1:8000", address), ("127.0.0.1:8081", shop)];
         Launch::new()
             .file("nginx.conf", addressed("nginx/nginx.conf", &whole))
-            .file(
-                "ropeline-http.conf",
-                addressed("nginx/ropeline-http.conf", &[("127.0.0.1:8080", gateway)]),
-            )
+            .file("ropeline-http.conf", addressed("nginx/ropeline-http.conf", &[("127.0.0.1:8080", gateway)]))
             .file("ropeline-server.conf", deployed("nginx/ropeline-server.conf"))
             .arguments(["-p", &format!("{}/", folder.display()), "-e", "stderr", "-c", "nginx.conf"])
             .arguments(["-g", "daemon off; master_process off;"])
