@@ -145,7 +145,12 @@ impl Answer {
                 "payment_too_late",
                 "The payment came too late",
                 format!(
-                    "There was no hold for it any more. {} You may reserve again.",
+                    "There was no hold for it any more{}. {} You may reserve again.",
+                    if purchase.reservation.chosen {
+                        ", and nobody is sold other units than those that they chose"
+                    } else {
+                        ""
+                    },
                     money(purchase.state)
                 ),
             )),
@@ -477,6 +482,7 @@ mod tests {
                 bucket: 0,
                 version: 0,
                 units: Vec::new(),
+                chosen: false,
             },
         }
     }

@@ -72,6 +72,8 @@ pub(crate) struct Reservation {
     pub version: i64,
     /// The labels of numbered units, in their order; kept when the hold is over.
     pub units: Vec<String>,
+    /// Whether the visitor chose these very units, so that no others will do.
+    pub chosen: bool,
 }
 
 /// A payment for a reservation.

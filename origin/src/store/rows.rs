@@ -10,7 +10,7 @@ macro_rules! select_reservation {
     ($rest:literal) => {
         concat!(
             "SELECT r.id, r.product_id, r.visitor, r.quantity, r.amount_minor, r.currency, r.state, r.created_at, \
-             r.expires_at, r.extended, r.bucket, r.version, r.units FROM reservations r ",
+             r.expires_at, r.extended, r.bucket, r.version, r.units, r.chosen FROM reservations r ",
             $rest
         )
     };
@@ -21,7 +21,7 @@ macro_rules! select_purchase {
     ($rest:literal) => {
         concat!(
             "SELECT r.id, r.product_id, r.visitor, r.quantity, r.amount_minor, r.currency, r.state, r.created_at, \
-             r.expires_at, r.extended, r.bucket, r.version, r.units, p.id AS purchase_id, p.state AS purchase_state, \
+             r.expires_at, r.extended, r.bucket, r.version, r.units, r.chosen, p.id AS purchase_id, p.state AS purchase_state, \
              p.method, p.reason, p.created_at AS purchase_created_at, p.provider_ref, p.redirect_url, p.email \
              FROM purchases p JOIN reservations r ON r.id = p.reservation_id ",
             $rest
@@ -70,6 +70,7 @@ where
             bucket: row.try_get("bucket")?,
             version: row.try_get("version")?,
             units: labels(row.try_get::<Option<String>, _>("units")?.as_deref())?,
+            chosen: row.try_get("chosen")?,
         })
     }
 }

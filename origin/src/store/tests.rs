@@ -50,7 +50,9 @@ suite! {
         a_settled_purchase_is_answered_whatever_the_lease,
         what_the_payment_service_calls_a_purchase_is_kept;
     numbered:
-        chosen_units_go_all_or_nothing_and_come_back_together;
+        chosen_units_go_all_or_nothing_and_come_back_together,
+        money_that_moved_as_the_hold_ended_buys_other_units_unless_they_were_chosen,
+        money_that_moved_as_the_hold_ended_comes_back_where_too_few_units_are_left;
     outbox:
         a_clock_that_is_set_back_leaves_no_event_waiting,
         events_of_one_aggregate_are_taken_one_after_the_other,

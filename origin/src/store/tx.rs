@@ -126,10 +126,11 @@ pub(crate) trait Tx: Send {
     /// [`StockMove::Sell`] from held to sold. However many they are, few statements.
     fn put(&mut self, turns: &[Turn]) -> impl Future<Output = Result<(), WriteError>> + Send;
 
-    /// Sets units aside once more for a reservation that is over and locked: as many of a counted product, the very same
-    /// ones of a numbered product; from available to held, as if its hold had not ended. `false`, and nothing is changed:
-    /// they are not to be had, or the visitor has another live reservation of the product. `bucket` is the one they
-    /// come from now, and written. Only at the end of an operation, since it locks buckets or units late: it must not
+    /// Sets units aside once more for a reservation that is over and locked: as many of a counted product; of a numbered
+    /// product the very same ones, or, if one of them is gone and the visitor did not choose them, the next free ones;
+    /// from available to held, as if its hold had not ended. `false`, and nothing is changed: they are not to be had, or
+    /// the visitor has another live reservation of the product. `bucket` and `units` are what they come from and are now,
+    /// and written. Only at the end of an operation, since it locks buckets or units late: it must not
     /// wait for them, but skip what is locked.
     fn retake(
         &mut self,

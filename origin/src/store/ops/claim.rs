@@ -175,6 +175,7 @@ pub(in crate::store) fn decide(
                                 bucket,
                                 version: 0,
                                 units,
+                                chosen: matches!(wanted, Wanted::Chosen(_)),
                             };
                             decision.holds.push((hold.clone(), numbers));
                             Answer::reserved(free.insert(hold))

@@ -58,6 +58,9 @@ macro_rules! next_units {
     };
 }
 
+/// The next free units that nobody has locked.
+pub(super) const NEXT_UNITS: &str = next_units!("SKIP LOCKED");
+
 /// How hard to look for units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
@@ -228,7 +231,7 @@ impl Counter<'_> {
         };
         let cursor = self.shared.cursors.of(self.product);
         let (statement, from) = match effort {
-            Effort::Fast => (next_units!("SKIP LOCKED"), cursor.skimmed),
+            Effort::Fast => (NEXT_UNITS, cursor.skimmed),
             Effort::Reclaim => (next_units!(""), cursor.passed),
         };
         let next: Vec<(i64, String, i64)> = sqlx::query_as(statement)
@@ -443,10 +446,10 @@ impl Counter<'_> {
         sqlx::query(
             "WITH made AS (
                  INSERT INTO reservations (id, product_id, visitor, quantity, amount_minor, currency, state, created_at,
-                                           expires_at, changed_at, bucket, units)
-                 SELECT id, $1, visitor, quantity, amount, $2, 'held', $3, $4, $3, bucket, units
-                 FROM unnest($5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])
-                      k (id, visitor, quantity, amount, bucket, units))
+                                           expires_at, changed_at, bucket, units, chosen)
+                 SELECT id, $1, visitor, quantity, amount, $2, 'held', $3, $4, $3, bucket, units, chosen
+                 FROM unnest($5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[],
+                             $15::boolean[]) k (id, visitor, quantity, amount, bucket, units, chosen))
              INSERT INTO idempotency_keys (id, fingerprint, reservation_id, answer, created_at)
              SELECT k.*, $3 FROM unnest($11::bytea[], $12::bytea[], $13::text[], $14::text[]) k",
         )
@@ -464,6 +467,7 @@ impl Counter<'_> {
         .bind(keys.iter().map(|(_, fingerprint, _)| *fingerprint).collect::<Vec<_>>())
         .bind(keys.iter().map(|(.., answer)| answer.as_ref().err().copied()).collect::<Vec<_>>())
         .bind(keys.iter().map(|(.., answer)| answer.as_ref().ok().map(String::as_str)).collect::<Vec<_>>())
+        .bind(all().map(|hold| hold.chosen).collect::<Vec<_>>())
         .execute(tx.connection())
         .await?;
         Ok(())

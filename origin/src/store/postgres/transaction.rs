@@ -18,7 +18,7 @@ use crate::answer::Answer;
 use crate::checkout::{Hold, StockMove};
 use crate::model::{Purchase, Reservation};
 use crate::store::outbox::{Again, Leased, Settled};
-use crate::store::rows::{select_purchase, select_reservation};
+use crate::store::rows::{labels_json, select_purchase, select_reservation};
 use crate::store::tx::{Halt, Known, NewEvent, Standing, Turn, Tx, WriteError};
 use crate::store::{KeyUse, Settings};
 
@@ -88,8 +88,8 @@ fn first_i64(bytes: &[u8]) -> i64 {
     i64::from_be_bytes(first)
 }
 
-/// What a kept key stands for. The row has the key's columns, and with `first_expires_at` those of the reservation that
-/// it made, if it made one.
+/// What a kept key stands for. The row has the key's columns, and with `first_expires_at` and `first_units` those of the
+/// reservation that it made, if it made one.
 pub(super) fn known(row: &PgRow) -> Result<Known, WriteError> {
     let answer: Option<&str> = row.try_get("answer")?;
     let purchase: Option<String> = row.try_get("purchase_id")?;
@@ -104,7 +104,9 @@ pub(super) fn known(row: &PgRow) -> Result<Known, WriteError> {
             let made = Reservation::from_row(row)?;
             let first: Option<i64> = row.try_get("first_expires_at")?;
             let expires_at = first.unwrap_or(made.expires_at);
-            let made = Reservation { state: Hold::Held, expires_at, extended: false, ..made };
+            let first: Option<String> = row.try_get("first_units")?;
+            let units = first.map_or(Ok(made.units), |first| serde_json::from_str(&first))?;
+            let made = Reservation { state: Hold::Held, expires_at, extended: false, units, ..made };
             Standing::Answered(Answer::reserved(&made))
         }
     };
@@ -339,26 +341,45 @@ impl<'c> PgTx<'c> {
         Ok(true)
     }
 
-    async fn retake_units(&mut self, reservation: &Reservation) -> Result<bool, WriteError> {
-        let Reservation { id, product, units, .. } = reservation;
-        let free: Vec<String> = sqlx::query_scalar(
+    async fn retake_units(&mut self, reservation: &mut Reservation) -> Result<bool, WriteError> {
+        let Reservation { id, product, quantity, units, chosen, .. } = reservation;
+        let same: Vec<String> = sqlx::query_scalar(
             "SELECT label FROM units WHERE product_id = $1 AND label = ANY ($2) AND place IS NOT NULL
              FOR UPDATE SKIP LOCKED",
         )
-        .bind(product)
-        .bind(units)
+        .bind(&*product)
+        .bind(&*units)
         .fetch_all(&mut *self.tx)
         .await?;
-        if free.len() != units.len() {
-            return Ok(false);
+        if same.len() != units.len() {
+            if *chosen {
+                return Ok(false);
+            }
+            let others: Vec<(i64, String, i64)> = sqlx::query_as(super::claims::NEXT_UNITS)
+                .bind(&*product)
+                .bind(self.shared.cursors.of(product).passed)
+                .bind(*quantity)
+                .fetch_all(&mut *self.tx)
+                .await?;
+            if others.len() != units.len() {
+                return Ok(false);
+            }
+            *units = others.into_iter().map(|(_, label, _)| label).collect();
+            sqlx::query(
+                "UPDATE reservations SET units = $2, first_units = COALESCE(first_units, units) WHERE id = $1",
+            )
+            .bind(&*id)
+            .bind(labels_json(units))
+            .execute(&mut *self.tx)
+            .await?;
         }
         sqlx::query(
             "UPDATE units SET state = 'held', reservation_id = $3, place = NULL
              WHERE product_id = $1 AND label = ANY ($2)",
         )
-        .bind(product)
-        .bind(units)
-        .bind(id)
+        .bind(&*product)
+        .bind(&*units)
+        .bind(&*id)
         .execute(&mut *self.tx)
         .await?;
         Ok(true)

@@ -166,7 +166,8 @@ async fn write(tx: &mut SqliteTx<'_>, decision: &Decision) -> Result<(), WriteEr
             hold.created_at,
             hold.expires_at,
             hold.bucket,
-            labels_json(&hold.units)
+            labels_json(&hold.units),
+            hold.chosen
         ]));
     }
     for (product, quantity) in taken {
@@ -179,9 +180,9 @@ async fn write(tx: &mut SqliteTx<'_>, decision: &Decision) -> Result<(), WriteEr
     if !holds.is_empty() {
         sqlx::query(
             "INSERT INTO reservations (id, product_id, visitor, quantity, amount_minor, currency, state, created_at,
-                                       expires_at, changed_at, bucket, units)
+                                       expires_at, changed_at, bucket, units, chosen)
              SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, 'held', value ->> 6,
-                    value ->> 7, value ->> 6, value ->> 8, value ->> 9
+                    value ->> 7, value ->> 6, value ->> 8, value ->> 9, value ->> 10
              FROM json_each(?1)",
         )
         .bind(Value::Array(holds).to_string())

@@ -10,7 +10,7 @@ use crate::answer::Answer;
 use crate::checkout::StockMove;
 use crate::model::{Purchase, Reservation};
 use crate::store::outbox::{Again, Leased, Settled};
-use crate::store::rows::{select_purchase, select_reservation};
+use crate::store::rows::{labels_json, select_purchase, select_reservation};
 use crate::store::tx::{Halt, Known, NewEvent, Standing, Turn, Tx, WriteError};
 use crate::store::{KeyUse, Settings};
 
@@ -217,23 +217,45 @@ impl Tx for SqliteTx<'_> {
     }
 
     async fn retake(&mut self, reservation: &mut Reservation) -> Result<bool, WriteError> {
-        let Reservation { id, product, visitor, quantity, units, .. } = reservation;
-        let free: bool = sqlx::query_scalar(
+        let Reservation { id, product, visitor, quantity, units, chosen, .. } = reservation;
+        let enough: bool = sqlx::query_scalar(
             "SELECT s.available >= ?3
                  AND NOT EXISTS (SELECT 1 FROM reservations r WHERE r.product_id = ?1 AND r.visitor = ?2
                                  AND r.state IN ('held', 'paying', 'capturing', 'sold'))
-                 AND NOT EXISTS (SELECT 1 FROM units u WHERE u.product_id = ?1 AND u.state <> 'free'
-                                 AND u.label IN (SELECT value FROM json_each(?4)))
              FROM stock s WHERE s.product_id = ?1",
         )
         .bind(&*product)
         .bind(&*visitor)
         .bind(*quantity)
+        .fetch_one(&mut *self.tx)
+        .await?;
+        if !enough {
+            return Ok(false);
+        }
+        let same: bool = sqlx::query_scalar(
+            "SELECT NOT EXISTS (SELECT 1 FROM units WHERE product_id = ?1 AND state <> 'free'
+                                AND label IN (SELECT value FROM json_each(?2)))",
+        )
+        .bind(&*product)
         .bind(json!(units).to_string())
         .fetch_one(&mut *self.tx)
         .await?;
-        if !free {
-            return Ok(false);
+        if !same {
+            if *chosen {
+                return Ok(false);
+            }
+            *units = sqlx::query_scalar(
+                "SELECT label FROM units WHERE product_id = ?1 AND state = 'free' ORDER BY number LIMIT ?2",
+            )
+            .bind(&*product)
+            .bind(*quantity)
+            .fetch_all(&mut *self.tx)
+            .await?;
+            sqlx::query("UPDATE reservations SET units = ?2 WHERE id = ?1")
+                .bind(&*id)
+                .bind(labels_json(units))
+                .execute(&mut *self.tx)
+                .await?;
         }
         sqlx::query(
             "UPDATE units SET state = 'held', reservation_id = ?3

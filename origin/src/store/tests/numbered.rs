@@ -45,22 +45,81 @@ pub(super) async fn chosen_units_go_all_or_nothing_and_come_back_together(bench:
     assert_eq!(free, 6);
     let over = store.reservation(&id, "ann").await.unwrap().unwrap();
     assert_eq!(over.reservation.units, ["B-2", "A-1"], "what it was is still told");
+}
 
-    // By a method that captures at once, as the hold ends: the very same units, or the money back.
-    for (visitor, gone, state) in [("dan", false, "sold"), ("eve", true, "refunding")] {
-        let seat = if gone { "A-3" } else { "A-2" };
-        let held = claim(&store, visitor, "k", chosen(&[seat])).await;
-        let purchase = begun(&store, visitor, held.text("id")).await;
-        bench.run_out(&[held.text("id")]).await;
-        if gone {
-            assert_eq!(claim(&store, "fay", "k", chosen(&[seat])).await.status, 201);
+/// By a method that captures at once.
+pub(super) async fn money_that_moved_as_the_hold_ended_buys_other_units_unless_they_were_chosen(
+    bench: &Bench,
+) {
+    let store = bench.open(&[seats(&LABELS)], settings()).await;
+    // Who, what they wanted and had, what somebody else took as the hold ended, and what they have bought.
+    let any = Wanted::Any;
+    for (visitor, wanted, had, gone, bought) in [
+        ("ann", chosen(&["B-2"]), &["B-2"][..], &[][..], Some(&["B-2"][..])),
+        ("bob", chosen(&["B-3", "A-3"]), &["B-3", "A-3"], &["A-3"], None),
+        ("cid", any(1), &["A-1"], &[], Some(&["A-1"])),
+        ("dan", any(2), &["A-2", "B-1"], &["A-2"], Some(&["B-1", "B-3"])),
+        ("eve", any(1), &[], &[], None),
+    ] {
+        let held = claim(&store, visitor, "k", wanted.clone()).await;
+        if visitor == "eve" {
+            assert_eq!(held.text("code"), "sold_out", "{held:?}");
+            continue;
         }
-        let after = store.report(purchase, Report::Captured, None).await.unwrap().unwrap();
-        assert_eq!(after.state.as_str(), state);
+        let mut units = labels(&held, "units");
+        if let Wanted::Any(_) = wanted {
+            units.sort();
+        }
+        assert_eq!(units, had, "{visitor}");
+        let id = held.text("id").to_owned();
+        let purchase = begun(&store, visitor, &id).await;
+        bench.run_out(&[&id]).await;
+        store.sweep().await.unwrap();
+        if !gone.is_empty() {
+            let taken = claim(&store, &format!("not {visitor}"), "k", chosen(gone)).await;
+            assert_eq!(taken.status, 201, "{taken:?}");
+            let taken = begun(&store, &format!("not {visitor}"), taken.text("id")).await;
+            let taken = store.report(taken, Report::Captured, None).await.unwrap().unwrap();
+            assert_eq!(taken.state.as_str(), "sold");
+        }
+        let after = store.report(purchase.clone(), Report::Captured, None).await.unwrap().unwrap();
+        let again = store.report(purchase, Report::Captured, None).await.unwrap().unwrap();
+        assert_eq!(again, after, "once");
+        assert_eq!(after.state.as_str(), if bought.is_some() { "sold" } else { "refunding" }, "{visitor}");
+        let mut units = after.reservation.units.clone();
+        if let Wanted::Any(_) = wanted {
+            units.sort();
+        }
+        assert_eq!(units, bought.unwrap_or(had), "{visitor}");
+        let kept = store.reservation(&id, visitor).await.unwrap().unwrap();
+        assert_eq!(kept.reservation, after.reservation);
+        let owned = bench
+            .texts(&format!("SELECT label FROM units WHERE reservation_id = '{id}' ORDER BY label"))
+            .await;
+        let mut meant = bought.unwrap_or_default().to_vec();
+        meant.sort_unstable();
+        assert_eq!(owned, meant);
+        let replayed = claim(&store, visitor, "k", wanted).await;
+        assert_eq!((replayed.status, replayed.text("id")), (201, id.as_str()));
+        assert_eq!(labels(&replayed, "units"), labels(&held, "units"), "a key gets the answer that it got");
         assert!(store.audit().await.unwrap().balanced);
     }
-    let sold = bench.texts("SELECT label FROM units WHERE state = 'sold'").await;
-    assert_eq!(sold, ["A-2"]);
+}
+
+/// By a method that captures at once, where nothing is free any more, and where too little is.
+pub(super) async fn money_that_moved_as_the_hold_ended_comes_back_where_too_few_units_are_left(
+    bench: &Bench,
+) {
+    let store = bench.open(&[seats(&LABELS[..3])], settings()).await;
+    let held = claim(&store, "ann", "k", Wanted::Any(2)).await;
+    let purchase = begun(&store, "ann", held.text("id")).await;
+    bench.run_out(&[held.text("id")]).await;
+    assert_eq!(claim(&store, "bob", "k", chosen(&["A-1", "A-3"])).await.status, 201);
+    let after = store.report(purchase, Report::Captured, None).await.unwrap().unwrap();
+    assert_eq!((after.state.as_str(), after.reservation.units), ("refunding", labels(&held, "units")));
+    let free = bench.texts("SELECT label FROM units WHERE state = 'free'").await;
+    assert_eq!(free, ["A-2"]);
+    assert!(store.audit().await.unwrap().balanced);
 }
 
 #[derive(Clone, Debug)]
