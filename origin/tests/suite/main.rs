@@ -23,6 +23,7 @@ mod openapi;
 mod outbox;
 mod pages;
 mod postgres;
+mod postgres_tls;
 mod premises;
 mod receivers;
 mod shop;

@@ -105,7 +105,8 @@ fn template() -> PathBuf {
     template
 }
 
-fn give(path: &Path) {
+/// Makes a file or folder the server's user's.
+pub(crate) fn give(path: &Path) {
     if let Some((user, group)) = *OWNER {
         chown(path, Some(user), Some(group)).expect("chown");
     }

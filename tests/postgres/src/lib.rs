@@ -18,6 +18,7 @@ mod clock;
 mod cluster;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -64,12 +65,17 @@ impl Postgres {
 
     /// The same, with all of its files in a folder of its own in `place`, which its user must be able to get to.
     pub fn start_in(place: &Path, settings: &[(&str, &str)]) -> Self {
-        let folder = cluster::create(place);
-        let mut server = Self { folder, running: None };
+        let mut server = Self::make_in(place, settings);
+        server.launch();
+        server
+    }
+
+    /// The files of a server that is not started yet.
+    fn make_in(place: &Path, settings: &[(&str, &str)]) -> Self {
+        let server = Self { folder: cluster::create(place), running: None };
         let socket = server.folder.path().display().to_string();
         server.configure(&[("listen_addresses", ""), ("unix_socket_directories", &socket), ("fsync", "on")]);
         server.configure(settings);
-        server.launch();
         server
     }
 
