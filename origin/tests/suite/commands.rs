@@ -98,7 +98,7 @@ async fn products_come_and_stay(mut shop: Shop) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn products_are_added_beside_a_running_service() {
-    products_come_and_stay(Shop::open(3).await).await;
+    Box::pin(products_come_and_stay(Shop::open(3).await)).await;
 }
 
 /// A server with the tables that a shop needs.
@@ -114,8 +114,8 @@ async fn migrated() -> (Postgres, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn products_are_added_beside_a_running_service_on_postgres() {
-    let (_server, url) = migrated().await;
-    products_come_and_stay(Shop::open_with(3, |raw| postgres::on(raw, &url)).await).await;
+    let (_server, url) = Box::pin(migrated()).await;
+    Box::pin(products_come_and_stay(Shop::open_with(3, |raw| postgres::on(raw, &url)).await)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
