@@ -186,19 +186,21 @@ impl Shopper<'_> {
     /// Until there is a hold, or no hope. Some have a second tab open.
     async fn reserve(&mut self, ware: &Ware, path: &str, wish: &Value) -> Option<Value> {
         for _ in 0..3 {
-            let said = if self.chance.u8(0..100) < 12 {
+            let (one, two) = if self.chance.u8(0..100) < 12 {
                 let mut other = self.other_tab();
-                let (one, two) = tokio::join!(
+                tokio::join!(
                     self.call("hold", path, wish.clone()),
                     other.call("hold-b", path, json!({ "quantity": 1 }))
-                );
-                one.or(two)
+                )
             } else {
-                self.call("hold", path, wish.clone()).await
-            }?;
-            if said.status == 201 && said.body["state"] == "held" {
+                (self.call("hold", path, wish.clone()).await, None)
+            };
+            if let Some(said) = one.as_ref().filter(|said| said.status == 201 && said.body["state"] == "held")
+            {
                 self.compare(&said.body, ware, wish);
             }
+            // What the other tab got was not this wish.
+            let said = one.or(two)?;
             match (said.status.as_u16(), said.code()) {
                 (200 | 201, _) => return Some(said.body),
                 // Some come back.
