@@ -15,7 +15,7 @@ use reqwest::{Method, StatusCode};
 use ropeline_tests::gateway::{Gateway, Sale, Settings};
 use ropeline_tests::http;
 use ropeline_tests::ports::Port;
-use ropeline_tests::process::binary;
+use ropeline_tests::process::{Process, binary};
 use ropeline_tests::shop::{BODY, Shop};
 use ropeline_tests::visitor::Visitor;
 use ropeline_tests::wait::until;
@@ -307,4 +307,25 @@ async fn told_to_stop_it_ends_in_time_even_when_the_shop_never_answers() {
     gateway.stop(Duration::from_secs(15)).await;
     // Whatever it was told, it was told something.
     let _ = never.await.expect("the request has come to an end");
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_written_takes_no_request_down() {
+    let (_shop, mut gateway) = open(Sale::new("drop", &["/sale"])).await;
+    gateway.process().kill();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", r#"exec "$0" serve -c "$1" 2>/dev/full"#])
+        .arg(binary("ropeline"))
+        .arg(gateway.folder().join("ropeline.toml"))
+        .env("RUST_LOG", "trace");
+    let mut full = Process::spawn("full", command, gateway.folder());
+    full.listening(gateway.address()).await;
+    let visitor = Visitor::new(&gateway);
+    visitor.join("drop").await;
+    until("the visitor is in", || async { (visitor.claim("drop").await.status == 200).then_some(()) }).await;
+    let answer = visitor.visit("/sale").await;
+    assert_eq!((answer.status, answer.text().as_str()), (StatusCode::OK, BODY));
+    assert!(full.running());
+    assert!(!full.log().contains("panicked"), "{}", full.log());
 }
