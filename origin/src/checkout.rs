@@ -139,14 +139,15 @@ pub fn begin(hold: Hold) -> Result<(Hold, Payment), BeginRefusal> {
     }
 }
 
-/// The visitor gives the units back. Cancelling what is over changes nothing.
+/// The visitor gives the units back. A hold whose time was over is not sold any more after that either, whatever a
+/// payment still says.
 ///
 /// # Errors
 /// When the money is being captured or has been.
 pub fn cancel(hold: Hold) -> Result<(Hold, StockMove), CancelRefusal> {
     match hold {
         Hold::Held | Hold::Paying => Ok((Hold::Cancelled, StockMove::Release)),
-        Hold::Cancelled | Hold::Expired => Ok((hold, StockMove::Stay)),
+        Hold::Cancelled | Hold::Expired => Ok((Hold::Cancelled, StockMove::Stay)),
         Hold::Capturing => Err(CancelRefusal::Capturing),
         Hold::Sold => Err(CancelRefusal::Sold),
     }

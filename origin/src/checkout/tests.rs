@@ -243,6 +243,19 @@ fn a_hold_that_is_being_captured_or_sold_neither_expires_nor_is_cancelled() {
 }
 
 #[test]
+fn what_the_visitor_gave_back_is_never_sold() {
+    for hold in Hold::ALL {
+        let Ok((given_back, _)) = cancel(hold) else { continue };
+        assert!(begin(given_back).is_err(), "{hold:?}");
+        for payment in Payment::ALL {
+            for said in [Report::Authorised, Report::Captured, Report::Declined, Report::Voided] {
+                assert_eq!(retake(given_back, payment, said), None, "{hold:?}, then {payment:?}, {said:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_decline_gives_the_hold_back_while_it_lasts() {
     let step = report(Hold::Paying, Payment::Authorising, Report::Declined);
     assert_eq!(step, Step { hold: Hold::Held, payment: Payment::Declined, stock: StockMove::Stay });

@@ -109,8 +109,13 @@ impl Operation for Cancel {
                 if hold.state != to {
                     hold.state = to;
                     let now = tx.now().await?;
-                    let kind = events::RESERVATION_CANCELLED;
-                    let event = events::of_hold(tx.settings(), kind, &mut hold, now)?;
+                    // That it is over was told when its time was.
+                    let event = match units {
+                        StockMove::Release => {
+                            events::of_hold(tx.settings(), events::RESERVATION_CANCELLED, &mut hold, now)?
+                        }
+                        StockMove::Stay | StockMove::Sell => None,
+                    };
                     tx.put(&[Turn { reservation: hold.clone(), units }]).await?;
                     if let Some(event) = event {
                         tx.emit(&[event]).await?;

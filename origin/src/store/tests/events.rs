@@ -37,6 +37,15 @@ async fn outcomes(bench: &Bench, store: &Store) -> Vec<(String, Vec<&'static str
     store.report(purchase.clone(), Report::Authorised, None).await.unwrap();
     store.report(purchase, Report::Voided, None).await.unwrap();
     told.push((id, vec!["reservation.expired", "purchase.voided"]));
+    // Its time was over, and it was given back: that is no news, but the money does not buy it after that.
+    let id = held(store, "both", 1).await;
+    let purchase = begun(store, "both", &id).await;
+    bench.run_out(&[&id]).await;
+    store.sweep().await.unwrap();
+    store.cancel("both".into(), id.clone(), Some(key("both", "cancel"))).await.unwrap();
+    store.report(purchase.clone(), Report::Captured, None).await.unwrap();
+    store.report(purchase, Report::Refunded, None).await.unwrap();
+    told.push((id, vec!["reservation.expired", "purchase.refunded"]));
     let id = held(store, "still holding", 1).await;
     told.push((id, vec![]));
     told
