@@ -29,7 +29,7 @@ pub use manifest::{DrawState, Manifest, TRUST, hex};
 pub use outcome::{
     AdmissionRecord, AdmissionState, ChangeRefusal, Changes, ClaimRefusal, Claimed, Command, CommandDone,
     CommandRefusal, JoinOptions, JoinRecord, JoinRefusal, Joined, LeaseEvent, LeaveRefusal, PauseReason,
-    TickInput,
+    TickInput, Update,
 };
 pub use pacer::{ClaimRatio, Pacer};
 pub use queue::Queue;

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::definition::SaleDefinition;
+use crate::state::Core;
 use crate::types::{Arrival, Epoch, Place, UnixMillis, VisitorKey};
 
 /// How a visitor joins.
@@ -288,4 +290,20 @@ impl Changes {
             && self.left.is_empty()
             && self.forgotten.is_none()
     }
+}
+
+/// What another replica of the queue has committed: one [`Changes`] or several in their order, and the documents that
+/// they say were written anew.
+#[derive(Clone, Debug, Default)]
+pub struct Update {
+    /// The latest [`Core`], if it was written.
+    pub core: Option<Core>,
+    /// The latest definition, if it was written.
+    pub definition: Option<SaleDefinition>,
+    /// [`Changes::joins`].
+    pub joins: Vec<JoinRecord>,
+    /// [`Changes::admissions`]; of one arrival the last counts.
+    pub admissions: Vec<AdmissionRecord>,
+    /// [`Changes::left`].
+    pub left: Vec<Arrival>,
 }

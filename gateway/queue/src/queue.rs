@@ -13,12 +13,16 @@ use crate::outcome::{
 use crate::state::Core;
 use crate::types::{Arrival, MAX_ARRIVALS, Phase, Place, Position, Stock, UnixMillis, VisitorKey};
 use crate::view::{DrawView, SaleView};
-use crate::visitors::VisitorMap;
+use crate::visitors::{InsertError, VisitorMap};
+
+use self::journal::{Journal, Step};
 
 mod calling;
 mod clock;
 mod forgetting;
+mod journal;
 mod operator;
+mod replica;
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +55,8 @@ pub struct Queue {
     /// What the clock made due is done up to here.
     advanced_to: Option<UnixMillis>,
     pending: Pending,
+    /// What to take back on [`Queue::undo`]; none outside of a batch that may be undone.
+    journal: Option<Box<Journal>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +66,7 @@ struct Admission {
 }
 
 /// What has changed and was not yet taken.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Pending {
     core: bool,
     definition: bool,
@@ -94,24 +100,7 @@ impl Queue {
         left: impl IntoIterator<Item = Arrival>,
     ) -> Self {
         let mut queue = Self::empty(definition, core);
-        let forgotten = queue.forgotten();
-        for join in joins {
-            // A number once given stays taken, whatever else was written.
-            queue.core.next_arrival = queue.core.next_arrival.max(join.arrival.0.saturating_add(1));
-            if !forgotten.contains(&join.arrival) {
-                let _ = queue.visitors.insert(join);
-            }
-        }
-        for AdmissionRecord { arrival, place, state } in admissions {
-            if state == AdmissionState::Left {
-                queue.forget_visitor(arrival);
-            }
-            queue.index(arrival, Admission { place, state });
-        }
-        for arrival in left {
-            queue.forget_visitor(arrival);
-            queue.left.insert(arrival);
-        }
+        queue.absorb(joins, admissions, left);
         queue.find_left_places();
         queue.backlog = queue.present_backlog();
         queue
@@ -134,6 +123,7 @@ impl Queue {
             backlog: Backlog::Stopped,
             advanced_to: None,
             pending: Pending::default(),
+            journal: None,
         }
     }
 
@@ -200,7 +190,7 @@ impl Queue {
         let joined_at = u32::try_from(self.core.last_now.seconds()).unwrap_or(u32::MAX);
         let record = JoinRecord { arrival: Arrival(self.core.next_arrival), visitor, joined_at };
         // The number is new and the newest, so only its being past the last can be refused.
-        self.visitors.insert(record).map_err(|_| JoinRefusal::Full)?;
+        self.enter(record).map_err(|_| JoinRefusal::Full)?;
         if let Some(held) = held {
             self.give_up(held.arrival);
         }
@@ -366,8 +356,10 @@ impl Queue {
                     self.set(arrival, place, AdmissionState::Left);
                 }
                 known => {
-                    self.left_places.extend(known);
-                    self.left.insert(arrival);
+                    if let Some(place) = known {
+                        self.add_left_place(place);
+                    }
+                    self.add_left(arrival);
                     self.pending.left.push(arrival);
                 }
             },
@@ -377,12 +369,6 @@ impl Queue {
         self.pending.core = true;
         self.call_earned();
         Ok(())
-    }
-
-    fn forget_visitor(&mut self, arrival: Arrival) {
-        if let Some(record) = self.visitors.at(arrival) {
-            self.visitors.remove(&record.visitor);
-        }
     }
 
     /// Takes in what the shop says about an admitted visitor; a ticket without a running lease is passed over.
@@ -467,11 +453,74 @@ impl Queue {
         (self.core.next_arrival - self.core.serving.0).saturating_sub(self.left_places.len() as u64)
     }
 
-    /// The one way a called ticket's state changes: it keeps the indexes true and the change recorded.
+    /// The one way an event changes a called ticket's state: it keeps the indexes true and the change recorded.
     fn set(&mut self, arrival: Arrival, place: Place, state: AdmissionState) {
-        self.unindex(arrival);
-        self.index(arrival, Admission { place, state });
+        self.put_admission(arrival, Admission { place, state });
         self.pending.admissions.insert(arrival);
+    }
+
+    fn put_admission(&mut self, arrival: Arrival, admission: Admission) {
+        let before = self.unindex(arrival);
+        self.note(|| Step::Admission(arrival, before));
+        self.index(arrival, admission);
+    }
+
+    fn drop_admission(&mut self, arrival: Arrival) {
+        if let Some(before) = self.unindex(arrival) {
+            self.note(|| Step::Admission(arrival, Some(before)));
+        }
+    }
+
+    fn add_left(&mut self, arrival: Arrival) {
+        if self.left.insert(arrival) {
+            self.note(|| Step::Left(arrival));
+        }
+    }
+
+    fn drop_left(&mut self, arrival: Arrival) {
+        if self.left.remove(&arrival) {
+            self.note(|| Step::NotLeft(arrival));
+        }
+    }
+
+    fn add_left_place(&mut self, place: Place) {
+        if self.left_places.insert(place) {
+            self.note(|| Step::LeftPlace(place));
+        }
+    }
+
+    /// Those below have been called.
+    fn drop_left_places(&mut self, below: Place) {
+        let kept = self.left_places.split_off(&below);
+        let gone = std::mem::replace(&mut self.left_places, kept);
+        if !gone.is_empty() {
+            self.note(|| Step::LeftPlacesCalled(gone));
+        }
+    }
+
+    /// Puts a visitor on record, who may give up an older number for this one.
+    fn enter(&mut self, record: JoinRecord) -> Result<(), InsertError> {
+        // Looked up only for the journal.
+        let held = self.journal.as_ref().and_then(|_| self.visitors.get(&record.visitor));
+        self.visitors.insert(record)?;
+        if held != Some(record) {
+            self.note(|| Step::Entered(record.visitor, held));
+        }
+        Ok(())
+    }
+
+    fn forget_visitor(&mut self, arrival: Arrival) {
+        if let Some(record) = self.visitors.at(arrival) {
+            self.visitors.remove(&record.visitor);
+            self.note(|| Step::Forgotten(record));
+        }
+    }
+
+    /// Takes an arrival off every record.
+    fn forget(&mut self, arrival: Arrival) {
+        self.drop_admission(arrival);
+        self.drop_left(arrival);
+        self.forget_visitor(arrival);
     }
 
     fn index(&mut self, arrival: Arrival, admission: Admission) {
@@ -491,8 +540,8 @@ impl Queue {
         self.admissions.insert(arrival, admission);
     }
 
-    fn unindex(&mut self, arrival: Arrival) {
-        let Some(admission) = self.admissions.remove(&arrival) else { return };
+    fn unindex(&mut self, arrival: Arrival) -> Option<Admission> {
+        let admission = self.admissions.remove(&arrival)?;
         match admission.state {
             AdmissionState::Claimed { expires_at, holding, .. } => {
                 self.leases.remove(&(expires_at, arrival));
@@ -506,6 +555,7 @@ impl Queue {
             }
             AdmissionState::Ended | AdmissionState::Lapsed | AdmissionState::Left => {}
         }
+        Some(admission)
     }
 
     /// Admissions whose lease runs.

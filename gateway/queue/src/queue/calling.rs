@@ -140,7 +140,7 @@ impl Queue {
             return 0;
         }
         self.core.serving = to;
-        self.left_places = self.left_places.split_off(&to);
+        self.drop_left_places(to);
         self.pending.core = true;
         if called > 0 {
             let called_at = self.core.last_now;

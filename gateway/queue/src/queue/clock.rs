@@ -1,12 +1,15 @@
 //! What happens because time has passed.
 
+use std::collections::BTreeSet;
+
 use crate::draw::{self, Shuffle};
 use crate::manifest::DrawState;
 use crate::outcome::AdmissionState;
 use crate::pacer::Pacer;
 use crate::queue::Queue;
+use crate::queue::journal::Step;
 use crate::state::{Halts, SoldOutBy, Stage};
-use crate::types::{Arrival, UnixMillis};
+use crate::types::{Arrival, Place, UnixMillis};
 
 /// The frozen number of arrivals is public this long before the seed that it goes into, in milliseconds.
 pub(super) const REVEAL_AFTER_MS: u64 = 1_000;
@@ -81,14 +84,16 @@ impl Queue {
         // One place alone costs about as much as a hundred in the list of all.
         let many = |shuffle: &Shuffle| self.left.len() > usize::try_from(shuffle.size()).unwrap_or(0) / 100;
         let serving = self.core.serving;
-        self.left_places = match self.core.draw.shuffle().filter(many) {
+        let mut found: BTreeSet<Place> = match self.core.draw.shuffle().filter(many) {
             Some(shuffle) => {
                 let places = shuffle.places();
                 self.left.iter().map(|arrival| places.place(*arrival)).collect()
             }
             None => self.left.iter().filter_map(|arrival| self.place(*arrival)).collect(),
         };
-        self.left_places = self.left_places.split_off(&serving);
+        let found = found.split_off(&serving);
+        let before = std::mem::replace(&mut self.left_places, found);
+        self.note(|| Step::LeftPlacesFound(before));
     }
 
     fn end_leases(&mut self) {

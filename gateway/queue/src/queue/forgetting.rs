@@ -11,7 +11,7 @@ const AT_ONCE: u64 = 1_024;
 
 impl Queue {
     /// The arrivals that have been forgotten. Those of a draw are not: their number is fixed.
-    pub(super) fn forgotten(&self) -> Range<Arrival> {
+    pub fn forgotten(&self) -> Range<Arrival> {
         let drawn = self.core.draw.size().map_or(0, u64::from);
         Arrival(drawn)..Arrival(self.core.bygone.forgotten().0.max(drawn))
     }
@@ -37,9 +37,7 @@ impl Queue {
                 ) => break,
                 Some(AdmissionState::Ended | AdmissionState::Lapsed | AdmissionState::Left) | None => {}
             }
-            self.admissions.remove(&arrival);
-            self.left.remove(&arrival);
-            self.forget_visitor(arrival);
+            self.forget(arrival);
             at += 1;
         }
         if Place(at) > self.core.bygone.forgotten() {

@@ -10,6 +10,7 @@ use crate::view::Standing;
 mod cases;
 mod expected_waits;
 mod model;
+mod replica;
 
 /// A sale that is open from the start, with a minute to claim, a minute of grace and five of lease.
 pub(super) fn open_sale(max_active: u32) -> RawDefinition {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use proptest::prelude::*;
 
+use super::replica::{Comparable, Gateway};
 use super::*;
 use crate::outcome::ChangeRefusal;
 
@@ -12,7 +13,10 @@ enum Event {
     Pass(u64),
     StepBack(u64),
     Tick(Option<u32>),
-    Join { who: u64, again: bool },
+    Join {
+        who: u64,
+        again: bool,
+    },
     Claim(usize),
     Leave(usize),
     Lease(usize, LeaseEvent),
@@ -20,6 +24,10 @@ enum Event {
     Order(Command),
     Change(Settings),
     Restart,
+    /// What another gateway was faster than: it happens and is taken back.
+    Undone(Vec<Event>),
+    /// The next events come through another gateway, which first hears of what it has missed.
+    OtherGateway,
 }
 
 /// What differs between the sales that are tried, and what changes while they run.
@@ -94,6 +102,14 @@ fn lease_events() -> impl Strategy<Value = LeaseEvent> {
 }
 
 fn events() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        16 => single_events(),
+        1 => prop::collection::vec(single_events(), 1..12).prop_map(Event::Undone),
+        2 => Just(Event::OtherGateway),
+    ]
+}
+
+fn single_events() -> impl Strategy<Value = Event> {
     let ticket = 0..64usize;
     prop_oneof![
         18 => prop_oneof![8 => 0..3_000u64, 4 => 3_000..20_000u64, 1 => Just(3_600_000), 1 => Just(90_000_000)]
@@ -182,6 +198,7 @@ struct Ledger {
 
 struct World {
     queue: Queue,
+    other: Gateway,
     now: UnixMillis,
     kept: Kept,
     ledger: Ledger,
@@ -199,16 +216,19 @@ impl World {
             admissions: BTreeMap::new(),
             left: Vec::new(),
         };
-        let queue = Queue::create(raw.check().unwrap(), [9; 32], START);
+        let queue = Queue::create(raw.clone().check().unwrap(), [9; 32], START);
+        // The second gateway hears everything from the first, but needs something to hear it with.
+        let other = Gateway::new(Queue::create(raw.check().unwrap(), [9; 32], START));
         let compensated = queue.definition().compensate_no_shows;
         let ledger = Ledger::default();
-        let mut world = Self { queue, now: START, kept, ledger, health: None, compensated };
+        let mut world = Self { queue, other, now: START, kept, ledger, health: None, compensated };
         world.keep();
         world
     }
 
     fn keep(&mut self) {
         let changes = self.queue.take_changes();
+        self.other.miss(&changes, &self.queue);
         if changes.core {
             self.kept.core = serde_json::to_string(self.queue.core()).unwrap();
         }
@@ -278,6 +298,8 @@ impl World {
                 self.queue = self.kept.restore();
                 self.health = None;
             }
+            Event::Undone(events) => self.undone(events),
+            Event::OtherGateway => self.other.take_over(&mut self.queue, &mut self.health),
         }
         self.compensated |= self.queue.definition().compensate_no_shows;
         self.keep();
@@ -331,6 +353,43 @@ impl World {
         if self.queue.leave(position, self.now).is_ok() {
             self.ledger.dead.insert(arrival);
         }
+    }
+
+    fn undone(&mut self, events: &[Event]) {
+        let before = format!("{:?}", Comparable::of(&self.queue));
+        let mut now = self.now;
+        self.queue.begin();
+        for event in events {
+            match event {
+                Event::Pass(millis) => now = now.plus(*millis),
+                Event::Tick(limit) => self.queue.tick(TickInput { health_limit: *limit }, now),
+                Event::Join { who, again } => {
+                    let _ = self.queue.join(visitor(*who), JoinOptions { again: *again }, now);
+                }
+                Event::Claim(index) => {
+                    let position = self.queue.view(now).position(self.ticket(*index));
+                    let _ = self.queue.claim(position, now);
+                }
+                Event::Leave(index) => {
+                    let position = self.queue.view(now).position(self.ticket(*index));
+                    let _ = self.queue.leave(position, now);
+                }
+                Event::Lease(index, event) => self.queue.lease(self.ticket(*index), *event, now),
+                Event::Stock(available, held) => {
+                    self.queue.stock(Stock { available: *available, held: *held }, now);
+                }
+                Event::Order(command) => drop(self.queue.command(command, now)),
+                Event::Change(settings) => {
+                    let raw = settings.applied(RawDefinition::clone(self.queue.definition()));
+                    let _ = self.queue.change(raw.check().unwrap(), None, now);
+                }
+                // As a store does when it tries to commit.
+                Event::StepBack(_) | Event::Restart => drop(self.queue.take_changes()),
+                Event::Undone(_) | Event::OtherGateway => {}
+            }
+        }
+        self.queue.undo();
+        assert_eq!(format!("{:?}", Comparable::of(&self.queue)), before, "something was not taken back");
     }
 
     /// Learns places and ended leases, and what the pace has allowed meanwhile.

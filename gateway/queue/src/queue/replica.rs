@@ -1,0 +1,76 @@
+//! What others have done to the same sale.
+
+use crate::draw::Shuffle;
+use crate::outcome::{AdmissionRecord, AdmissionState, JoinRecord, Update};
+use crate::queue::{Admission, Queue};
+use crate::types::Arrival;
+
+impl Queue {
+    /// Takes in what another replica has committed since this one was last the same. The health last heard of is this
+    /// replica's own and stays.
+    pub fn apply(&mut self, update: Update) {
+        let Update { core, definition, joins, admissions, left } = update;
+        let (draw, forgotten) = (self.core.draw, self.forgotten().end);
+        if let Some(definition) = definition {
+            self.definition = definition.into();
+        }
+        if let Some(core) = core {
+            // An idle tick is not worth a commit, but the time it has seen does not go back.
+            let seen = self.core.last_now;
+            self.core = core;
+            self.core.last_now = self.core.last_now.max(seen);
+        }
+        let drawn = draw != self.core.draw;
+        if drawn {
+            self.shuffle = self.core.draw.shuffle().map(Shuffle::prepare);
+        }
+        self.absorb(joins, admissions, left.iter().copied());
+        let range = self.forgotten();
+        for arrival in forgotten.max(range.start).0..range.end.0 {
+            self.forget(Arrival(arrival));
+        }
+        if drawn {
+            self.find_left_places();
+        } else {
+            for place in left.into_iter().filter_map(|arrival| self.place(arrival)).collect::<Vec<_>>() {
+                self.add_left_place(place);
+            }
+            self.drop_left_places(self.core.serving);
+        }
+        self.backlog = self.present_backlog();
+        self.advanced_to = None;
+    }
+
+    /// Takes in what was kept, of several changes at once, too. Where the places of those who left are, is found after it.
+    pub(super) fn absorb(
+        &mut self,
+        joins: impl IntoIterator<Item = JoinRecord>,
+        admissions: impl IntoIterator<Item = AdmissionRecord>,
+        left: impl IntoIterator<Item = Arrival>,
+    ) {
+        let forgotten = self.forgotten();
+        for join in joins {
+            // A number once given stays taken, whatever else was written.
+            self.core.next_arrival = self.core.next_arrival.max(join.arrival.0.saturating_add(1));
+            if !forgotten.contains(&join.arrival) {
+                // Of two records that contradict each other the earlier visitor of a number stays.
+                let _ = self.enter(join);
+            }
+        }
+        for AdmissionRecord { arrival, place, state } in admissions {
+            if forgotten.contains(&arrival) {
+                continue;
+            }
+            if state == AdmissionState::Left {
+                self.forget_visitor(arrival);
+            }
+            self.put_admission(arrival, Admission { place, state });
+        }
+        for arrival in left {
+            if !forgotten.contains(&arrival) {
+                self.forget_visitor(arrival);
+                self.add_left(arrival);
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A second gateway beside the one of the model, and whole queues compared.
+
+use super::*;
+use crate::outcome::Update;
+
+/// A replica, and what it has not yet heard of.
+pub(super) struct Gateway {
+    queue: Queue,
+    missed: Update,
+    health: Option<Option<u32>>,
+}
+
+impl Gateway {
+    pub(super) fn new(queue: Queue) -> Self {
+        Self { queue, missed: Update::default(), health: None }
+    }
+
+    /// The other one has committed something.
+    pub(super) fn miss(&mut self, changes: &Changes, from: &Queue) {
+        add(&mut self.missed, changes, from);
+    }
+
+    /// Hears of everything and becomes the one that is asked.
+    pub(super) fn take_over(&mut self, asked: &mut Queue, health: &mut Option<Option<u32>>) {
+        self.queue.take_changes();
+        self.queue.apply(std::mem::take(&mut self.missed));
+        // Both read the same clock.
+        self.queue.core.last_now = self.queue.core.last_now.max(asked.core.last_now);
+        assert!(self.queue.take_changes().is_empty(), "what others have committed was to be committed again");
+        std::mem::swap(&mut self.queue, asked);
+        std::mem::swap(&mut self.health, health);
+    }
+}
+
+/// Adds a commit to those that are to be applied at once.
+pub(super) fn add(missed: &mut Update, changes: &Changes, from: &Queue) {
+    if changes.core {
+        missed.core = Some(from.core().clone());
+    }
+    if changes.definition {
+        missed.definition = Some(SaleDefinition::clone(from.definition()));
+    }
+    missed.joins.extend(&changes.joins);
+    missed.admissions.extend(&changes.admissions);
+    missed.left.extend(&changes.left);
+}
+
+/// Everything about a queue, in an order of its own.
+#[derive(Debug)]
+#[allow(dead_code, reason = "read by its Debug")]
+pub(super) struct Comparable<'q> {
+    core: &'q Core,
+    definition: &'q SaleDefinition,
+    visitors: Vec<JoinRecord>,
+    admissions: BTreeMap<Arrival, Admission>,
+    left: BTreeSet<Arrival>,
+    left_places: &'q BTreeSet<Place>,
+    leases: &'q BTreeSet<(UnixMillis, Arrival)>,
+    recall_windows: &'q BTreeSet<(UnixMillis, Arrival)>,
+    recalls: &'q BTreeMap<Place, Arrival>,
+    holding: u64,
+    shuffle: Option<&'q Prepared>,
+    health: Option<TickInput>,
+    backlog: Backlog,
+    advanced_to: Option<UnixMillis>,
+    pending: &'q Pending,
+}
+
+impl<'q> Comparable<'q> {
+    pub(super) fn of(queue: &'q Queue) -> Self {
+        let records: Vec<JoinRecord> = queue.visitors.iter().collect();
+        assert_eq!(queue.visitors.len(), records.len());
+        assert!(records.iter().all(|record| queue.visitors.get(&record.visitor) == Some(*record)));
+        Self {
+            core: &queue.core,
+            definition: &queue.definition,
+            visitors: records,
+            admissions: queue.admissions.iter().map(|(arrival, admission)| (*arrival, *admission)).collect(),
+            left: queue.left.iter().copied().collect(),
+            left_places: &queue.left_places,
+            leases: &queue.leases,
+            recall_windows: &queue.recall_windows,
+            recalls: &queue.recalls,
+            holding: queue.holding,
+            shuffle: queue.shuffle.as_ref(),
+            health: queue.health,
+            backlog: queue.backlog,
+            advanced_to: queue.advanced_to,
+            pending: &queue.pending,
+        }
+    }
+}
