@@ -55,6 +55,9 @@ pub struct RawDefinition {
     /// Calls more visitors where measured no-shows leave room; caps hold all the same.
     #[serde(default)]
     pub compensate_no_shows: bool,
+    /// While there is room, visitors pass straight through and never see the room. For always-on sales alone.
+    #[serde(default)]
+    pub on_demand: bool,
     /// Where an admitted visitor starts, as a path; none: where they wanted to go.
     #[serde(default)]
     pub entry_url: Option<String>,
@@ -186,7 +189,7 @@ impl SaleDefinition {
 
     /// A sale without opening time, joining time or draw is open as long as it exists.
     pub fn is_always_on(&self) -> bool {
-        self.opens_at.is_none() && self.joins_open_at.is_none() && self.draw.is_none()
+        !self.0.is_timed()
     }
 }
 
@@ -230,6 +233,7 @@ impl RawDefinition {
             lease_ms: defaults::lease_ms(),
             overcommit_percent: defaults::overcommit_percent(),
             compensate_no_shows: false,
+            on_demand: false,
             entry_url: None,
             protect: Protect::default(),
         }
@@ -247,6 +251,11 @@ impl RawDefinition {
         }
         self.check_times(&mut faults);
         self.check_pace(&mut faults);
+        faults.unless(
+            !(self.on_demand && self.is_timed()),
+            "on_demand",
+            "only for a sale that is always on: without joins_open_at, opens_at and draw.closes_at",
+        );
         faults.unless(self.max_active >= 1, "max_active", "at least 1");
         faults.span("claim_window_ms", self.claim_window_ms, 1_000);
         faults.span("recall_grace_ms", self.recall_grace_ms, 0);
@@ -263,6 +272,10 @@ impl RawDefinition {
             );
         }
         if faults.0.is_empty() { Ok(SaleDefinition(self)) } else { Err(DefinitionErrors(faults.0)) }
+    }
+
+    const fn is_timed(&self) -> bool {
+        self.opens_at.is_some() || self.joins_open_at.is_some() || self.draw.is_some()
     }
 
     fn check_times(&self, faults: &mut Faults) {

@@ -115,6 +115,9 @@ struct Settings {
     overcommit: Option<u32>,
     #[arg(long)]
     compensate_no_shows: Option<bool>,
+    /// Whether visitors pass straight through while there is room.
+    #[arg(long)]
+    on_demand: Option<bool>,
 }
 
 // === what an argument means ===
@@ -175,6 +178,7 @@ impl Settings {
         set("lease_ms", millis(self.lease));
         set("overcommit_percent", self.overcommit.map(Value::from));
         set("compensate_no_shows", self.compensate_no_shows.map(Value::from));
+        set("on_demand", self.on_demand.map(Value::from));
         if let Some(pace) = self.pace {
             // The other kind of pace must go: a merge would leave both.
             let other = match pace {

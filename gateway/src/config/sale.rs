@@ -71,6 +71,7 @@ fn members(section: &Section<'_>, defaults: RawDefinition) -> RawDefinition {
         overcommit_percent: section.or("overcommit", defaults.overcommit_percent, percent),
         compensate_no_shows: section
             .or("compensate_no_shows", defaults.compensate_no_shows, |item| item.bool()),
+        on_demand: section.or("on_demand", defaults.on_demand, |item| item.bool()),
         entry_url: section.get("entry_url", |item| item.text().map(str::to_owned)),
         protect: Protect {
             routes: texts("routes"),

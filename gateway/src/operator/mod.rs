@@ -18,7 +18,7 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use ropeline_edge::{Settings, SettingsError};
+use ropeline_edge::{Settings, SettingsError, Upstream};
 use ropeline_queue::SaleId;
 use ropeline_store::QueueStore;
 use tokio::net::TcpListener;
@@ -45,11 +45,11 @@ pub trait Gateway: Send + Sync + 'static {
     /// Why not, for the operator.
     fn ready(&self) -> Result<(), String>;
 
-    /// What edges have to know, without an end.
+    /// What edges have to know that send on to `upstream`, without an end.
     ///
     /// # Errors
     /// When keys and known answer do not belong together, which only a broken build brings about.
-    fn edge_settings(&self) -> Result<Settings, SettingsError>;
+    fn edge_settings(&self, upstream: Upstream) -> Result<Settings, SettingsError>;
 
     /// The time in Unix seconds, as tokens count.
     fn now_s(&self) -> u64;

@@ -33,7 +33,7 @@ impl Gateway for Watched {
         self.trouble.lock().unwrap().clone().map_or(Ok(()), Err)
     }
 
-    fn edge_settings(&self) -> Result<Settings, SettingsError> {
+    fn edge_settings(&self, _upstream: Upstream) -> Result<Settings, SettingsError> {
         let refreshed: std::collections::BTreeSet<_> =
             self.refreshed.lock().unwrap().iter().cloned().collect();
         let sale = |sale| format!(r#"{{"sale":"{sale}","epoch":0,"gate":"queue","routes":[]}}"#);
@@ -397,7 +397,7 @@ async fn the_settings_for_edges_are_given_out_and_asked_for_again_only_when_they
     );
     let tag = first.headers()["etag"].to_str().unwrap().to_owned();
     let settings = Settings::from_json(&first.bytes().await.unwrap()).unwrap();
-    assert_eq!(settings.upstream(), ropeline_edge::Upstream::Shop);
+    assert_eq!(settings.upstream(), Upstream::Shop);
     assert_eq!(settings.expires_at(), Some(1_800_000_000 + 3_600));
     assert!(settings.policy().sales.is_empty());
 

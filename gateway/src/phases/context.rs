@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use http::HeaderValue;
 use ropeline_queue::Arrival;
 
 use crate::sales::LiveSale;
@@ -29,6 +30,8 @@ pub struct Context {
     pub admitted: Option<Admitted>,
     /// Headers to set on the way to the shop, after every `Ropeline-*` of the client's was taken off.
     pub headers: Vec<(&'static str, String)>,
+    /// Cookies that the visitor is to keep, with the shop's answer.
+    pub cookies: Vec<HeaderValue>,
     /// The path and query to ask the shop for: the one that was decided upon.
     pub target: Option<String>,
     /// Body bytes passed on so far.
@@ -47,6 +50,7 @@ impl Default for Context {
             client: None,
             admitted: None,
             headers: Vec::new(),
+            cookies: Vec::new(),
             target: None,
             body_bytes: 0,
             body_sent: false,

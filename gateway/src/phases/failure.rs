@@ -4,6 +4,7 @@ use http::StatusCode;
 use pingora::proxy::{FailToProxy, Session};
 use pingora::{Error, ErrorSource, ErrorType};
 
+use crate::answer::Answer;
 use crate::downstream;
 use crate::gateway::Gateway;
 use crate::phases::context::Context;
@@ -40,7 +41,9 @@ pub(super) async fn answer(
     let status = problem.status().as_u16();
     if session.response_written().is_none() {
         session.as_downstream_mut().set_keepalive(None);
-        if let Err(error) = problem.answer().send(session).await {
+        // Who was let straight through is admitted, even where the shop is away.
+        let answer = context.cookies.drain(..).fold(problem.answer(), Answer::cookie);
+        if let Err(error) = answer.send(session).await {
             tracing::debug!(%error, "client gone before the failure could be told");
         }
     }

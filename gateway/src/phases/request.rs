@@ -1,12 +1,13 @@
 //! The first phase: who asks, what for, and whether the request goes forward.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{HeaderValue, Method, StatusCode, Version, header};
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
-use ropeline_decision::{Authenticate, Rejection, Request, Verdict, Wait};
+use ropeline_decision::{Authenticate, Gate, Policy, Rejection, Request, Verdict, Wait, header as ours};
 use ropeline_queue::Arrival;
 use ropeline_token::{AdmissionClaims, Authentic, Refusal};
 
@@ -18,7 +19,8 @@ use crate::identity::Field;
 use crate::phases::context::{Admitted, Context};
 use crate::phases::{failure, forwarded_host, upstream_request};
 use crate::problem::Problem;
-use crate::shopper;
+use crate::sales::LiveSale;
+use crate::shopper::{self, Entry, Pass};
 use crate::verified::Verified;
 
 impl Authenticate for Verified {
@@ -94,14 +96,31 @@ pub(super) async fn filter(
             shopper::answer(gateway, session, &path).await
         }
         Next::Room { sale, page, status, refusal } => {
-            context.verdict = "wait";
-            if page {
-                shopper::room_in_place(gateway, session.req_header(), &sale, status).await
-            } else {
-                shopper::must_wait(gateway, &sale, status, refusal)
+            let head = session.req_header();
+            let entry = match gateway.sales.get(&sale) {
+                Some(live) => match shopper::straight_through(gateway, head, &live, page).await {
+                    Entry::Through(pass) => Err(pass_on(gateway, head, live, pass, context)),
+                    Entry::Waits(cookies) => Ok(cookies),
+                    Entry::Outside => Ok(Vec::new()),
+                },
+                None => Ok(Vec::new()),
+            };
+            match entry {
+                Ok(cookies) => {
+                    context.verdict = "wait";
+                    context.cookies = cookies;
+                    if page {
+                        shopper::room_in_place(gateway, head, &sale, status).await
+                    } else {
+                        shopper::must_wait(gateway, &sale, status, refusal)
+                    }
+                }
+                Err(Next::Answer(answer)) => answer,
+                Err(_) => return Ok(false),
             }
         }
     };
+    let answer = context.cookies.drain(..).fold(answer, Answer::cookie);
     answer.send(session).await?;
     Ok(true)
 }
@@ -183,17 +202,52 @@ pub(crate) fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Cont
             } else {
                 context.verdict = "open";
             }
-            context.target = match forward.target {
-                std::borrow::Cow::Borrowed(_) => None,
-                std::borrow::Cow::Owned(target) => Some(target),
-            };
-            if declared_length(head) > gateway.upstream_settings.max_request_body {
-                context.verdict = "reject";
-                return Next::Answer(failure::body_too_large().answer());
-            }
-            Next::Forward
+            forward_to(gateway, head, forward.target, context)
         }
     }
+}
+
+/// Sends a request on to the shop that nothing but its size speaks against.
+fn forward_to(gateway: &Gateway, head: &RequestHeader, target: Cow<'_, str>, context: &mut Context) -> Next {
+    context.target = match target {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(target) => Some(target),
+    };
+    if declared_length(head) > gateway.upstream_settings.max_request_body {
+        context.verdict = "reject";
+        return Next::Answer(failure::body_too_large().answer());
+    }
+    Next::Forward
+}
+
+/// What becomes of a request whose sender need not wait.
+fn pass_on(
+    gateway: &Gateway,
+    head: &RequestHeader,
+    sale: Arc<LiveSale>,
+    pass: Pass,
+    context: &mut Context,
+) -> Next {
+    let Pass { subject, arrival, token, cookies } = pass;
+    let mut policy = Policy::clone(&gateway.sales.policy());
+    let own = policy.sales.iter_mut().find(|policy| policy.sale.as_str() == sale.id.as_str());
+    if let Some(own) = own {
+        own.gate = Gate::Open;
+    }
+    let (Some(host), Ok(target)) = (host(head), std::str::from_utf8(head.raw_path())) else {
+        return reject(context, Rejection::HostInvalid);
+    };
+    let fields = fields(head);
+    let request = Request { method: head.method.as_str(), host, target, headers: &fields };
+    let verdict = ropeline_decision::decide(&request, &policy, &gateway.verified, gateway.now_s());
+    // Only a policy that has just changed says anything else.
+    let Verdict::Forward(forward) = verdict else { return no_verdict(context) };
+    context.headers =
+        vec![(ours::ADMISSION, token), (ours::SALE, sale.id.to_string()), (ours::VISITOR, subject)];
+    context.admitted = Some(Admitted { sale, arrival });
+    context.cookies = cookies;
+    context.verdict = "admitted";
+    forward_to(gateway, head, forward.target, context)
 }
 
 fn room(wait: &Wait<'_>, refusal: Refusal) -> Next {

@@ -1,6 +1,6 @@
 //! The shop's answer: what it tells the queue is heard and taken off, and what is personal is kept from caches.
 
-use http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, SET_COOKIE};
 use pingora::http::ResponseHeader;
 
 use ropeline_decision::response;
@@ -23,6 +23,11 @@ pub(super) fn filter(
     }
     let Some(admitted) = &context.admitted else { return Ok(()) };
     keep_from_shared_caches(response)?;
+    if !response.status.is_informational() {
+        for cookie in context.cookies.drain(..) {
+            response.append_header(SET_COOKIE, cookie)?;
+        }
+    }
     if let Some(at) = answered {
         admitted.sale.observe(!response.status.is_server_error(), super::elapsed_ms(at));
     }

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use ropeline_decision::Policy;
+use ropeline_decision::{Gate, Policy, SalePolicy};
+use ropeline_edge::Upstream;
 use ropeline_queue::{SaleId, SaleView};
 use ropeline_store::{QueueStore, StoreError};
 
@@ -74,6 +75,20 @@ impl Sales {
     #[must_use]
     pub fn policy(&self) -> arc_swap::Guard<Arc<Policy>> {
         self.policy.load()
+    }
+
+    /// The policy of edges that send on to `upstream`. Only the gateway can let visitors of a sale on demand straight
+    /// through, so an edge in front of it leaves them to it.
+    #[must_use]
+    pub fn policy_of_edges(&self, upstream: Upstream) -> Policy {
+        let mut policy = Policy::clone(&self.policy());
+        let on_demand = |sale: &SalePolicy| {
+            self.get(sale.sale.as_str()).is_some_and(|live| live.showing().view.definition.on_demand)
+        };
+        if upstream == Upstream::Gateway {
+            policy.sales.iter_mut().filter(|sale| on_demand(sale)).for_each(|sale| sale.gate = Gate::Open);
+        }
+        policy
     }
 
     /// Reads every sale of the store again.

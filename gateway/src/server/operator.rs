@@ -8,8 +8,7 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
-use ropeline_decision::Policy;
-use ropeline_edge::{Settings, SettingsError};
+use ropeline_edge::{Settings, SettingsError, Upstream};
 use ropeline_queue::SaleId;
 use ropeline_store::Clock;
 
@@ -89,8 +88,8 @@ impl operator::Gateway for Watch {
         }
     }
 
-    fn edge_settings(&self) -> Result<Settings, SettingsError> {
-        self.exporter.settings(Policy::clone(&self.sales.policy()))
+    fn edge_settings(&self, upstream: Upstream) -> Result<Settings, SettingsError> {
+        self.exporter.settings(self.sales.policy_of_edges(upstream))
     }
 
     fn now_s(&self) -> u64 {

@@ -3,7 +3,8 @@
 use http::{HeaderValue, StatusCode};
 use pingora::http::RequestHeader;
 use ropeline_decision::cookie;
-use ropeline_queue::{Arrival, ClaimRefusal};
+use ropeline_queue::{Arrival, ClaimRefusal, Claimed};
+use ropeline_token::IssueError;
 use serde::Serialize;
 
 use super::{Call, Held, fields, find, held, no_ticket, standing, unavailable};
@@ -65,11 +66,21 @@ pub(super) async fn admit(gateway: &Gateway, sale: &LiveSale, held: &Held) -> Re
         .await
         .map_err(|error| unavailable(sale, &error))?
         .map_err(|refusal| refused(sale, refusal, &stands))?;
-    let (token, expires_at) =
-        gateway.issuer.admission(&sale.id, &held.visitor.subject, arrival, &claimed).map_err(|error| {
-            tracing::error!(sale = %sale.id, %error, "an admission token cannot be signed");
-            Problem::internal()
-        })?;
+    sign(gateway, sale, &held.visitor.subject, arrival, &claimed).map_err(|error| {
+        tracing::error!(sale = %sale.id, %error, "an admission token cannot be signed");
+        Problem::internal()
+    })
+}
+
+/// The admission of a visitor that claimed.
+pub(super) fn sign(
+    gateway: &Gateway,
+    sale: &LiveSale,
+    subject: &str,
+    arrival: Arrival,
+    claimed: &Claimed,
+) -> Result<Admitted, IssueError> {
+    let (token, expires_at) = gateway.issuer.admission(&sale.id, subject, arrival, claimed)?;
     let name = cookie::admission(sale.id.as_str(), gateway.cookies.secure);
     let cookie = gateway.cookies.set(&name, &token, expires_at.saturating_sub(gateway.now_s()).max(1));
     Ok(Admitted { token, expires_at, cookie })

@@ -3,8 +3,9 @@
 use http::{HeaderValue, StatusCode};
 use pingora::http::RequestHeader;
 use ropeline_decision::cookie;
-use ropeline_queue::{JoinRefusal, VisitorKey};
+use ropeline_queue::{JoinRefusal, Joined, VisitorKey};
 use ropeline_store::Join;
+use ropeline_token::IssueError;
 use serde::Serialize;
 
 use super::standing::{self, StandingDocument};
@@ -49,13 +50,11 @@ pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call)
         }
         Err(refusal) => return Err(refused(gateway, &sale, refusal)),
     };
-    let ticket = gateway.issuer.ticket(&sale.id, &visitor.subject, &joined).map_err(|error| {
+    let (ticket, ticket_cookie) = sign(gateway, &sale, &visitor.subject, &joined).map_err(|error| {
         tracing::error!(sale = %sale.id, %error, "a ticket cannot be signed");
         Problem::internal()
     })?;
 
-    let name = cookie::ticket(sale.id.as_str(), gateway.cookies.secure);
-    let ticket_cookie = gateway.cookies.set(&name, &ticket, TICKET_COOKIE_S);
     let answer = match &call.return_to {
         Some(path) => Answer::see_other(path),
         None => {
@@ -65,6 +64,19 @@ pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call)
         }
     };
     Ok(with_cookies(answer, [visitor.new_cookie, ticket_cookie]))
+}
+
+/// The ticket of a visitor that joined, and the cookie that keeps it.
+pub(super) fn sign(
+    gateway: &Gateway,
+    sale: &LiveSale,
+    subject: &str,
+    joined: &Joined,
+) -> Result<(String, Option<HeaderValue>), IssueError> {
+    let ticket = gateway.issuer.ticket(&sale.id, subject, joined)?;
+    let name = cookie::ticket(sale.id.as_str(), gateway.cookies.secure);
+    let cookie = gateway.cookies.set(&name, &ticket, TICKET_COOKIE_S);
+    Ok((ticket, cookie))
 }
 
 fn with_cookies(answer: Answer, cookies: impl IntoIterator<Item = Option<HeaderValue>>) -> Answer {

@@ -7,6 +7,7 @@ mod documents;
 mod join;
 mod leave;
 mod page_headers;
+mod pass;
 mod prepared;
 mod room;
 mod standing;
@@ -30,6 +31,7 @@ use crate::sales::LiveSale;
 
 use body::referring_page;
 pub use body::{Call, parse_call, same_site_path};
+pub use pass::{Entry, Pass, straight_through};
 pub use room::{in_place as room_in_place, must_wait};
 
 /// Answers one of the queue's own calls. `path` is in its one spelling and without a query.

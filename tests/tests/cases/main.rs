@@ -16,6 +16,7 @@ mod eta;
 mod forgery;
 mod health;
 mod late;
+mod on_demand;
 mod pause;
 mod place;
 mod sold_out;

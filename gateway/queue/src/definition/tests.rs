@@ -14,6 +14,7 @@ fn every_fault_is_reported_at_once_with_its_member() {
     bad.closes_at = Some(UnixMillis(100));
     bad.pace = Pace::Smooth { admit: 0, per_ms: 0, burst: 0 };
     bad.max_active = 0;
+    bad.on_demand = true;
     bad.claim_window_ms = 0;
     bad.recall_grace_ms = u64::MAX;
     bad.lease_ms = u64::MAX;
@@ -31,6 +32,7 @@ fn every_fault_is_reported_at_once_with_its_member() {
             "pace.admit",
             "pace.per_ms",
             "pace.burst",
+            "on_demand",
             "max_active",
             "claim_window_ms",
             "recall_grace_ms",
