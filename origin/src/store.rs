@@ -271,7 +271,7 @@ impl Store {
         settings: Settings,
     ) -> Result<Self, OpenError> {
         let (extension_ms, sinks) = (settings.extension_ms, settings.sinks.clone().into());
-        let books = Books::Postgres(Postgres::open(url, products, settings).await?);
+        let books = Books::Postgres(Box::pin(Postgres::open(url, products, settings)).await?);
         Ok(Self { books, extension_ms, sinks })
     }
 

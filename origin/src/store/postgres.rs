@@ -12,6 +12,7 @@ mod cursors;
 mod figures;
 mod lanes;
 mod outbox;
+mod overtime;
 mod reads;
 mod retry;
 mod seed;
@@ -74,10 +75,9 @@ impl Postgres {
         settings: Settings,
     ) -> Result<Self, OpenError> {
         let options = connect::parse(url)?;
-        connect::check(&options).await?;
+        in_time(connect::check(&options)).await?;
         let options = connect::session(options);
-        let pool = connect::pool(options.clone()).await?;
-        seed::seed(&pool, products).await?;
+        let pool = in_time(connect::pool(options.clone())).await?;
         let shared = Arc::new(Shared {
             pool,
             options,
@@ -86,9 +86,12 @@ impl Postgres {
             figures: Figures::default(),
             opened_at: Instant::now(),
         });
-        figures::count(&shared).await?;
+        // From here on it waits for locks of others.
+        tokio::spawn(overtime::watch(Arc::downgrade(&shared)));
+        seed::seed(&shared.options, products).await?;
+        in_time(figures::count(&shared)).await?;
         tokio::spawn(figures::keep_counting(Arc::downgrade(&shared)));
-        Ok(Self { lanes: Arc::new(Lanes::open(shared.clone()).await?), shared })
+        Ok(Self { lanes: Arc::new(in_time(Lanes::open(shared.clone())).await?), shared })
     }
 
     pub(super) async fn claim(&self, claim: Claim) -> Result<Answer, StoreError> {
@@ -140,13 +143,18 @@ impl Shared {
             }
             Err(_) => {
                 connection.close_on_drop();
-                Err(silence())
+                Err(silence().into())
             }
         }
     }
 }
 
 /// The server did not answer.
-fn silence() -> WriteError {
-    WriteError::Database(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))
+fn silence() -> sqlx::Error {
+    sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())
+}
+
+/// What comes of it within [`TRY`].
+async fn in_time<T, E: From<sqlx::Error>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    tokio::time::timeout(TRY, work).await.unwrap_or_else(|_| Err(silence().into()))
 }

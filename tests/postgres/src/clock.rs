@@ -16,6 +16,10 @@ const FOLDERS: [&str; 4] = [
 
 /// A clock that any number of processes go by. Only the time of day is stepped, never the time that pauses and time-outs
 /// are measured in.
+///
+/// What a process does in a signal's handler while it waits shows it the machine's time all the same. PostgreSQL looks there
+/// whether a time-out is over: as long as the clock is an hour ahead, none ever is, as if the clock were set back by an
+/// hour after each was set; and as long as it is behind, all are at the first that comes to an end.
 #[derive(Clone, Debug)]
 pub struct Clock {
     file: PathBuf,

@@ -18,10 +18,16 @@ const CONNECTIONS: u32 = 16;
 /// How long a connection is waited for.
 const ACQUIRE: Duration = Duration::from_secs(5);
 
+/// What sessions call themselves whose transactions are short.
+pub(super) const APPLICATION: &str = "ropeline-origin";
+/// The same of those who set up tables and stock, which may take long.
+pub(super) const SETTING_UP: &str = "ropeline-origin setup";
+
 /// Set for every session, whatever the server, the database or the role has as its own.
 ///
 /// Nothing that is done here lasts: who waits longer for a lock waits for somebody who is stuck, and whoever is stuck in a
-/// transaction is taken to be dead, so that the others can go on. Plans are those for large tables, since a plan made
+/// transaction is taken to be dead, so that the others can go on. These go by the server's time of day; for when that is
+/// set back there is [`super::overtime`]. Plans are those for large tables, since a plan made
 /// while a table was empty would outlive the first thousands of rows.
 const SESSION: [(&str, &str); 12] = [
     ("synchronous_commit", "on"),
@@ -40,12 +46,12 @@ const SESSION: [(&str, &str); 12] = [
 
 /// An address of a database as something to connect by.
 pub(super) fn parse(url: &str) -> Result<PgConnectOptions, OpenError> {
-    Ok(PgConnectOptions::from_str(url)?.application_name("ropeline-origin"))
+    Ok(PgConnectOptions::from_str(url)?.application_name(SETTING_UP))
 }
 
 /// The same, for sessions as they have to be.
 pub(super) fn session(options: PgConnectOptions) -> PgConnectOptions {
-    options.options(SESSION)
+    options.application_name(APPLICATION).options(SESSION)
 }
 
 /// A pool of such sessions.

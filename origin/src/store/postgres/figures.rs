@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::Row;
 
-use super::Shared;
+use super::{Shared, in_time};
 use crate::model::Stock;
 
 /// Between two counts, at least.
@@ -176,7 +176,7 @@ pub(super) async fn keep_counting(shared: Weak<Shared>) {
         tokio::time::sleep(pause).await;
         let Some(shared) = shared.upgrade() else { break };
         let begun = Instant::now();
-        if let Err(error) = count(&shared).await {
+        if let Err(error) = in_time(count(&shared)).await {
             tracing::warn!(%error, "what is left cannot be counted");
         }
         pause = EVERY.max(begun.elapsed() * SHARE);

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::claims::{Counter, Effort, Served};
 use super::retry::{Failure, Tries};
 use super::transaction::PgTx;
-use super::{BUCKETS, Shared, TRY, silence};
+use super::{BUCKETS, Shared, in_time};
 use crate::answer::Answer;
 use crate::model::Kind;
 use crate::store::rows::unknown;
@@ -93,7 +93,7 @@ impl Lanes {
         // Others may have put it on sale meanwhile.
         let mut tries = Tries::since(Instant::now());
         let kind = loop {
-            match self.kind(product).await {
+            match in_time(self.kind(product)).await {
                 Ok(kind) => break kind,
                 Err(error) if tries.again(&error).await => {}
                 Err(error) => {
@@ -143,7 +143,7 @@ impl Lanes {
             let mut tx = PgTx::begin(&mut connection, &self.shared).await?;
             tx.key(&claim.key).await
         };
-        match look.await {
+        match in_time(look).await {
             Ok(None) => Ok(Answer::no_product()),
             Ok(Some(known)) if known.fingerprint != claim.key.fingerprint => Ok(Answer::key_reused()),
             Ok(Some(known)) => Ok(match known.standing {
@@ -229,12 +229,7 @@ impl Worker {
             };
             counter.serve(connection, claims, effort).await
         };
-        match tokio::time::timeout(TRY, attempt).await {
-            Ok(served) => served,
-            Err(_) => {
-                self.connection = None;
-                Err(silence())
-            }
-        }
+        // The worker takes another connection for whatever is tried again after that.
+        in_time(attempt).await
     }
 }

@@ -7,7 +7,7 @@ use sqlx::{FromRow, Row};
 
 use super::retry::Tries;
 use super::transaction::clock;
-use super::{BUCKETS, Postgres, TRY, silence};
+use super::{BUCKETS, Postgres, in_time};
 use crate::checkout::{self, Hold};
 use crate::model::{Audit, Kind, Lease, Product, ProductAudit, Purchase, Reservation};
 use crate::store::rows::{select_purchase, select_reservation, unknown};
@@ -21,10 +21,9 @@ impl Postgres {
     ) -> Result<T, StoreError> {
         let mut tries = Tries::since(Instant::now());
         loop {
-            let error = match tokio::time::timeout(TRY, read()).await {
-                Ok(Ok(found)) => return Ok(found),
-                Ok(Err(error)) => WriteError::Database(error),
-                Err(_) => silence(),
+            let error = match in_time(read()).await {
+                Ok(found) => return Ok(found),
+                Err(error) => WriteError::Database(error),
             };
             if !tries.again(&error).await {
                 return Err(match error {
@@ -42,10 +41,7 @@ impl Postgres {
     pub(in crate::store) async fn readable(&self) -> Result<(), StoreError> {
         // Not tried again: whoever asks wants to know.
         let read = sqlx::query("SELECT 1 FROM products LIMIT 1").fetch_optional(&self.shared.pool);
-        match tokio::time::timeout(TRY, read).await {
-            Ok(read) => read.map(drop).map_err(|error| unreadable(&error)),
-            Err(_) => Err(StoreError::Unreadable),
-        }
+        in_time(read).await.map(drop).map_err(|error| unreadable(&error))
     }
 
     pub(in crate::store) async fn product(

@@ -34,7 +34,13 @@ pub(super) struct Tries {
 
 impl Failure {
     pub(super) fn of(error: &WriteError) -> Self {
-        let WriteError::Database(error) = error else { return Self::Final };
+        match error {
+            WriteError::Database(error) => Self::of_database(error),
+            WriteError::Answer(_) | WriteError::Random(_) => Self::Final,
+        }
+    }
+
+    fn of_database(error: &sqlx::Error) -> Self {
         match error {
             sqlx::Error::Database(refused) => match refused.code().as_deref().unwrap_or_default() {
                 // Serialization failure, deadlock, lock not to be had, a key or a live reservation that is there already.
@@ -60,12 +66,24 @@ impl Failure {
 
 impl Tries {
     pub(super) fn since(asked: Instant) -> Self {
-        Self { until: asked + PATIENCE, pause: FIRST_PAUSE }
+        Self::until(asked + PATIENCE)
+    }
+
+    pub(super) fn until(until: Instant) -> Self {
+        Self { until, pause: FIRST_PAUSE }
     }
 
     /// Waits before the next try. `false`: there is none.
     pub(super) async fn again(&mut self, error: &WriteError) -> bool {
-        let failure = Failure::of(error);
+        self.after(Failure::of(error), error).await
+    }
+
+    /// The same of what the database says.
+    pub(super) async fn again_at(&mut self, error: &sqlx::Error) -> bool {
+        self.after(Failure::of_database(error), error).await
+    }
+
+    async fn after(&mut self, failure: Failure, error: &(dyn std::error::Error + Sync)) -> bool {
         if failure == Failure::Final || Instant::now() + self.pause >= self.until {
             return false;
         }

@@ -1,16 +1,48 @@
 //! Puts the configured products on sale. Nodes that start together do it one after the other.
 
-use sqlx::postgres::PgPool;
-use sqlx::{PgConnection, Row};
+use std::time::{Duration, Instant};
 
-use super::BUCKETS;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection, PgConnection, Row};
+
+use super::connect::SETTING_UP;
+use super::retry::Tries;
 use super::transaction::lock_product;
+use super::{BUCKETS, silence};
 use crate::store::{ProductSeed, SeedError, SeedStock};
 
-pub(super) async fn seed(pool: &PgPool, products: &[ProductSeed]) -> Result<(), SeedError> {
+/// Far longer than millions of units take; a server that is not done by then will never be.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How long it is tried for: longer than whoever is in the way can stay there, see [`super::overtime`].
+const STUCK: Duration = Duration::from_secs(30);
+
+pub(super) async fn seed(options: &PgConnectOptions, products: &[ProductSeed]) -> Result<(), SeedError> {
+    let mut tries = Tries::until(Instant::now() + STUCK);
+    let seeded = async {
+        loop {
+            match connect_and_put(options, products).await {
+                Err(SeedError::Database(error)) if tries.again_at(&error).await => {}
+                done => return done,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, seeded).await.unwrap_or_else(|_| Err(silence().into()))
+}
+
+async fn connect_and_put(options: &PgConnectOptions, products: &[ProductSeed]) -> Result<(), SeedError> {
+    // A connection of its own, since it may take longer than others are let.
+    let mut connection = options.clone().application_name(SETTING_UP).connect().await?;
+    put(&mut connection, products).await?;
+    Ok(connection.close().await?)
+}
+
+async fn put(connection: &mut PgConnection, products: &[ProductSeed]) -> Result<(), SeedError> {
     let mut sorted: Vec<&ProductSeed> = products.iter().collect();
     sorted.sort_by(|one, other| one.product.id.cmp(&other.product.id));
-    let mut tx = pool.begin().await?;
+    let mut tx = connection.begin().await?;
+    // The other way round than for everything else: all labels meet all units, which two by two would take hours.
+    sqlx::query("SET LOCAL enable_hashjoin = on").execute(&mut *tx).await?;
+    sqlx::query("SET LOCAL enable_nestloop = off").execute(&mut *tx).await?;
     for ProductSeed { product, stock } in sorted {
         let id = product.id.as_str();
         lock_product(&mut tx, id).await?;
@@ -96,7 +128,8 @@ async fn buckets(connection: &mut PgConnection, product: &str, total: i64) -> Re
 /// unit that is there already keeps its own.
 async fn units(connection: &mut PgConnection, product: &str, labels: &[String]) -> Result<(), SeedError> {
     let gone: Option<String> = sqlx::query_scalar(
-        "SELECT label FROM units WHERE product_id = $1 AND state <> 'free' AND label <> ALL ($2)
+        "SELECT label FROM units WHERE product_id = $1 AND state <> 'free' AND NOT EXISTS (
+             SELECT 1 FROM unnest($2::text[]) asked (label) WHERE asked.label = units.label)
          ORDER BY number LIMIT 1",
     )
     .bind(product)

@@ -1,3 +1,5 @@
+mod crossed;
+
 use std::collections::HashSet;
 
 use ropeline_test_postgres::Postgres as Server;
@@ -52,7 +54,7 @@ async fn open(url: &str, products: &[ProductSeed], hold_ms: i64) -> Store {
 }
 
 async fn beside(url: &str) -> PgConnection {
-    connect::parse(url).unwrap().connect().await.unwrap()
+    connect::parse(url).unwrap().application_name("somebody else").connect().await.unwrap()
 }
 
 fn claim(visitor: &str, key: &str, product: &str, wanted: Wanted) -> Claim {
@@ -308,6 +310,16 @@ async fn the_books_add_up_however_the_clock_is_stepped() {
         assert_eq!(answer.status, 201, "{answer:?}");
     }
     assert!(store.audit().await.unwrap().balanced);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_units_are_put_on_sale_again_before_a_statement_is_given_up() {
+    let server = Server::start();
+    let url = shop(&server).await;
+    for units in [40_000, 40_001] {
+        let store = open(&url, &[numbered(units)], 300_000).await;
+        assert_eq!(store.stock(), Stock { available: units, held: 0 });
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -82,7 +82,7 @@ pub(super) async fn lock_product(connection: &mut PgConnection, product: &str) -
     Ok(())
 }
 
-fn first_i64(bytes: &[u8]) -> i64 {
+pub(super) fn first_i64(bytes: &[u8]) -> i64 {
     let mut first = [0; 8];
     first.copy_from_slice(&bytes[..8]);
     i64::from_be_bytes(first)
