@@ -32,7 +32,7 @@ use tempfile::TempDir;
 pub use clock::Clock;
 
 /// How long the server may take to start or to stop on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// How much of the log is printed when a test fails.
 const LOG_TAIL: usize = 16_000;
 

@@ -27,6 +27,8 @@ const METHODS: [&str; 10] = [
 ];
 /// How long a shopper repeats a call that is not answered.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The same when nothing goes wrong any more, and an answer has to come however slow the machine is.
+const TO_THE_END: Duration = Duration::from_secs(240);
 /// How long one answer is waited for: longer than a shopper is kept waiting on purpose.
 const ONE_ANSWER: Duration = Duration::from_secs(20);
 
@@ -120,7 +122,7 @@ impl Crowd {
     /// A call once more, long after: what was told, or the code of a refusal that passes. `None`: it was not answered.
     pub(super) async fn again(&self, call: &Call) -> Option<Result<Told, String>> {
         let mut shopper = self.shopper(call.visitor.clone(), fastrand::Rng::with_seed(self.seed));
-        let said = shopper.until_answered(call).await?;
+        let said = shopper.until_answered(call, TO_THE_END).await?;
         if is_passing(&said) {
             return Some(Err(said.code().to_owned()));
         }
@@ -292,13 +294,13 @@ impl Shopper<'_> {
     /// Calls until there is an answer, and now and then once more after it, which must be answered the same.
     async fn call(&mut self, key: &'static str, path: &str, body: Value) -> Option<Said> {
         let call = Call { visitor: self.visitor.clone(), key, path: path.to_owned(), body };
-        let said = self.until_answered(&call).await?;
+        let said = self.until_answered(&call, PATIENCE).await?;
         if is_passing(&said) {
             return Some(said);
         }
         self.note(&call, &said);
         if self.chance.u8(0..100) < 10
-            && let Some(again) = self.until_answered(&call).await
+            && let Some(again) = self.until_answered(&call, PATIENCE).await
         {
             self.note(&call, &again);
         }
@@ -310,8 +312,8 @@ impl Shopper<'_> {
         self.crowd.told.lock().unwrap().push(told);
     }
 
-    async fn until_answered(&mut self, call: &Call) -> Option<Said> {
-        let deadline = Instant::now() + PATIENCE;
+    async fn until_answered(&mut self, call: &Call, patience: Duration) -> Option<Said> {
+        let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
             let base = self.chance.usize(0..self.crowd.bases.len());
             match self.send(call, base).await {
