@@ -11,11 +11,13 @@ while read -r file; do
   [ $# -eq 0 ] || [[ " $* " == *" $bench "* ]] || continue
   manifest="$(dirname "$(dirname "$file")")/Cargo.toml"
   echo "bench: $bench ($manifest)"
+  packages=(--manifest-path "$manifest")
   if [ "$manifest" = tests/Cargo.toml ]; then
-    # Whole-system benchmarks start these.
-    cargo build --quiet --locked --release -p ropeline-gateway -p ropeline-origin --all-features --bins --examples
+    # Whole-system benchmarks start these. Asked for together, what they share is built once.
+    packages=(-p ropeline-gateway -p ropeline-origin -p ropeline-tests)
+    cargo build --quiet --locked --release "${packages[@]}" --all-features --bins --examples
   fi
-  cargo bench --quiet --locked --manifest-path "$manifest" --all-features --bench "$bench"
+  cargo bench --quiet --locked "${packages[@]}" --all-features --bench "$bench"
   ran=$((ran + 1))
 done < <(git ls-files --cached --others --exclude-standard '*/benches/*.rs' | grep -E '/benches/[^/]+\.rs$')
 if [ $# -eq 0 ] || [[ " $* " == *" wasm "* ]]; then

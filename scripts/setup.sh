@@ -50,7 +50,7 @@ for_bench() {
   have wrk || want wrk "load for the HTTP benchmarks"
   have nginx || want nginx-light "the proxy that ours is compared with"
   have postgres || have initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ||
-    want postgresql "the database of the claims' benchmark"
+    want postgresql "the database of the reservations' benchmark"
 }
 
 for_fuzz() {

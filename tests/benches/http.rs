@@ -18,16 +18,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ropeline_tests::gateway::{Gateway, Sale, Settings};
+use ropeline_tests::measure::{median, setting};
 use ropeline_tests::ports::Port;
 use ropeline_tests::process::{Process, binary};
 
 /// The size of the shop's answer in bytes.
 const ANSWER: usize = 1_024;
 const CONNECTIONS: &str = "64";
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 /// What is asked of one server.
 struct Target {
@@ -84,11 +81,6 @@ fn compare(title: &str, targets: &[Target]) {
     for (target, rate) in targets.iter().zip(&medians) {
         println!("  {:<34} {rate:>9.0}/s   {:.3} × of it is the first", target.name, medians[0] / rate);
     }
-}
-
-fn median(rates: &mut [f64]) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
 }
 
 fn nginx(folder: &Path, files: SocketAddr, proxy: SocketAddr) -> Process {

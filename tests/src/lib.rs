@@ -20,6 +20,7 @@ pub mod edge_hosts;
 pub mod gateway;
 pub mod guests;
 pub mod http;
+pub mod measure;
 pub mod origin;
 pub mod ports;
 pub mod process;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::process::Command;
 
 use tempfile::TempDir;
 
@@ -23,8 +24,10 @@ pub struct Product {
 }
 
 /// What a test sets otherwise than it is by itself.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Tuning {
+    /// The address of an empty PostgreSQL database; without one its books are a file.
+    pub database: Option<String>,
     /// How long the test provider's slow cards take, in milliseconds.
     pub test_delay_ms: u32,
     /// Requests that the service wants to work on at once.
@@ -33,7 +36,7 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { test_delay_ms: 5_000, requests_at_once: 256 }
+        Self { database: None, test_delay_ms: 5_000, requests_at_once: 256 }
     }
 }
 
@@ -65,8 +68,9 @@ impl Origin {
         public: &str,
         tuning: Tuning,
     ) -> Self {
-        let Tuning { test_delay_ms, requests_at_once } = tuning;
+        let Tuning { database, test_delay_ms, requests_at_once } = tuning;
         let folder = tempfile::tempdir().expect("a folder for the reservation service");
+        let on_postgres = database.is_some();
         let Product { id, total, hold_seconds } = product;
         let text = format!(
             r#"
@@ -86,6 +90,7 @@ audience = "{id}"
 [payments]
 webhook_secret = "whsec_of_the_whole_system_tests"
 test_delay_ms = {test_delay_ms}
+test_database = "{payments}"
 
 [[products]]
 id = "{id}"
@@ -95,10 +100,14 @@ currency = "EUR"
 total = {total}
 "#,
             address = port.address(),
-            database = folder.path().join("origin.db").display(),
+            database = database.unwrap_or_else(|| folder.path().join("origin.db").display().to_string()),
+            payments = folder.path().join("payments.db").display(),
             keys = gateway.url("/.well-known/jwks.json"),
         );
         fs::write(folder.path().join("origin.toml"), text).expect("a configuration file");
+        if on_postgres {
+            migrate(&folder);
+        }
         let process = launch(&folder, port.address()).await;
         Self { process, port, folder }
     }
@@ -123,6 +132,13 @@ total = {total}
     pub async fn restart(&mut self) {
         self.process = launch(&self.folder, self.port.address()).await;
     }
+}
+
+fn migrate(folder: &TempDir) {
+    let mut migrate = Command::new(binary("ropeline-origin"));
+    let done = migrate.args(["migrate", "--config"]).arg(folder.path().join("origin.toml")).output();
+    let done = done.expect("ropeline-origin migrate");
+    assert!(done.status.success(), "migrate: {}", String::from_utf8_lossy(&done.stderr));
 }
 
 async fn launch(folder: &TempDir, address: SocketAddr) -> Process {

@@ -1,19 +1,9 @@
 //! Claims a second on PostgreSQL, in one run on one server: one hot row; SKIP LOCKED one at a time; ours, of both kinds.
-//! `cargo bench -p ropeline-origin --all-features --bench claims`; `-- --seconds 2` for a shorter run, `-- --long` for the
-//! million claims beside an open snapshot.
 //!
 //! Each does the same bookkeeping for every claim: the idempotency key is looked up, and so is the visitor's hold; one unit
 //! is taken; a reservation and a key are written into the same tables with the same indexes; the commit is durable. The
 //! ones to compare with have a connection for each shopper and as many statements in a transaction as ours, and run in
 //! turn with it, so that a busy moment of the machine strikes them all.
-#![allow(
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a benchmark prints, and stops at the first fault"
-)]
-
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,34 +11,14 @@ use std::time::{Duration, Instant};
 
 use ropeline_origin::bench::Books;
 use ropeline_test_postgres::Postgres;
+use ropeline_tests::measure::{median, setting};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Row};
 
-const ROUNDS: usize = 5;
 const SHOPPERS: [u64; 2] = [16, 256];
 
-fn main() {
-    let mut seconds = 2.0;
-    let mut long = false;
-    let mut args = std::env::args().skip(1);
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--seconds" => seconds = args.next().unwrap().parse().unwrap(),
-            "--long" => long = true,
-            _ => {}
-        }
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let server = Postgres::start_with(&[("max_connections", "300"), ("max_wal_size", "4GB")]);
-    if long {
-        runtime.block_on(beside_a_snapshot(&server));
-    } else {
-        runtime.block_on(side_by_side(&server, Duration::from_secs_f64(seconds)));
-    }
-}
-
 /// Visitors and keys are as long as real ones.
-fn visitor_and_key() -> (String, String) {
+pub(crate) fn visitor_and_key() -> (String, String) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
     let spread = u128::from(next + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
@@ -162,16 +132,17 @@ impl Plain {
     }
 }
 
-async fn side_by_side(server: &Postgres, time: Duration) {
-    let url = server.create("shop");
+pub(crate) async fn side_by_side(server: &Postgres) {
+    let (rounds, time) = (setting("ROUNDS", 5), Duration::from_secs(setting("SECONDS", 2)));
+    let url = server.create("claims");
     let pool = PgPoolOptions::new().max_connections(1).connect(&url).await.unwrap();
     let books = Books::open(&url, 10_000_000, 1_500_000).await.unwrap();
     plain_products(&pool).await;
     let plain = Arc::new(Plain::open(&url).await);
-    println!("claims a second; median of {ROUNDS} (least to most)");
+    println!("claims a second; median of {rounds} (least to most)");
     for shoppers in SHOPPERS {
         let mut rates: [Vec<f64>; 4] = Default::default();
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             for (contestant, rates) in rates.iter_mut().enumerate() {
                 let rate = match contestant {
                     0 | 1 => {
@@ -206,7 +177,7 @@ async fn side_by_side(server: &Postgres, time: Duration) {
             println!(
                 "  {name:28} {median:8.0}  ({:.0} to {:.0})  {:6.1} x hot row  {:5.1} x SKIP LOCKED",
                 rates[0],
-                rates[ROUNDS - 1],
+                rates[rates.len() - 1],
                 median / medians[0],
                 median / medians[1]
             );
@@ -215,11 +186,6 @@ async fn side_by_side(server: &Postgres, time: Duration) {
     let audit = books.audit().await.unwrap();
     let ours: Vec<_> = audit.products.iter().filter(|product| product.id.ends_with("ed")).collect();
     assert!(ours.iter().all(|product| product.balanced), "{audit:?}");
-}
-
-fn median(rates: &mut [f64]) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
 }
 
 async fn plain_products(pool: &PgPool) {
@@ -236,9 +202,9 @@ async fn plain_products(pool: &PgPool) {
 }
 
 /// What a claim touches, as the server counts it, while a transaction elsewhere keeps every old version alive.
-async fn beside_a_snapshot(server: &Postgres) {
+pub(crate) async fn beside_a_snapshot(server: &Postgres) {
     const CLAIMS: u64 = 1_000_000;
-    let url = server.create("shop");
+    let url = server.create("claims");
     let books = Books::open(&url, 600_000, 600_000).await.unwrap();
     let options: PgConnectOptions = url.parse().unwrap();
     let (mut snapshot, mut counts) = (options.connect().await.unwrap(), options.connect().await.unwrap());
