@@ -43,7 +43,7 @@ word!(
 );
 word!(
     Payment,
-    "Payment",
+    "PurchaseState",
     "Where a payment stands. It is settled when `sold`, `declined`, `voided` or `refunded`."
 );
 word!(Kind, "ProductKind", "What the units of a product are: one like the other, or each with a label.");

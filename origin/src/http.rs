@@ -2,13 +2,13 @@
 //!
 //! Every shopper call verifies the admission token, and whatever it is answered carries
 //! `Ropeline-Stock` and, of a visitor who has or had a hold, `Ropeline-Lease`: `hold` while there is one, `end` when it is
-//! bought, `open` when it is over and another may be taken; and `Ropeline-Load`, how busy the shop is. Every `POST` takes an `Idempotency-Key`, as header or as the form
-//! field `idempotency_key`; keys of different visitors never meet. Its answer is kept and repeated, but for a refusal
-//! with `Retry-After`: that changed nothing, and the same key may try again. Errors are problem documents (RFC 9457), or plain
-//! pages where a browser asked.
+//! bought, `open` when it is over and another may be taken; and `Ropeline-Load`, how busy the shop is. Every `POST` takes
+//! an `Idempotency-Key`, as header or as the form field `idempotency_key`; keys of different visitors never meet. Its answer
+//! is kept and repeated, but for a refusal with `Retry-After`: that changed nothing, and the same key may try again. Errors
+//! are problem documents (RFC 9457), or plain pages where a browser asked.
 //!
-//! `/healthz`, `/audit` and `/metrics` are the operator's, who asks the shop directly: a request that was forwarded by the gateway, or
-//! by any proxy that says so, is answered 404.
+//! `/healthz`, `/audit` and `/metrics` are the operator's, who asks the shop directly: a request that was forwarded by the
+//! gateway, or by any proxy that says so, is answered 404.
 
 mod keys;
 mod load;

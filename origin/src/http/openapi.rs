@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use axum::response::Response;
 use utoipa::openapi::header::{Header, HeaderBuilder};
+use utoipa::openapi::link::LinkBuilder;
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, SecurityScheme};
@@ -19,6 +20,7 @@ const ABOUT: &str = "Holds, checkout and purchases of a sale. Shoppers' calls ne
     the same answer. Errors are problem documents (RFC 9457). Browsers that ask for pages and send forms have pages and \
     redirects instead, at the same addresses.";
 const PROBLEM: &str = "application/problem+json";
+const PAGE: &str = "text/html";
 const TOKEN: &str = "admission";
 
 /// The document, as JSON.
@@ -30,6 +32,14 @@ const FEEDBACK: [(&str, &str); 3] = [
     ("Ropeline-Lease", "`hold`, `open` or `end`; of a visitor who has or had a reservation."),
     ("Ropeline-Load", "How busy the shop is, in percent of what it wants to have at once."),
 ];
+
+/// Where to go on from an answer, with the `id` that it has: the operation, its statuses, and the operations that follow.
+const ONWARD: [(&str, &[&str], &[&str]); 3] = [
+    ("reserve", &["200", "201"], OF_A_RESERVATION),
+    ("extend", &["200"], OF_A_RESERVATION),
+    ("pay", &["201", "202"], &["purchase", "returned"]),
+];
+const OF_A_RESERVATION: &[&str] = &["reservation", "extend", "pay", "cancel", "cancel_form", "checkout"];
 
 #[utoipa::path(get, path = "/openapi.json", tag = "public",
     responses((status = 200, description = "This document.", body = serde_json::Value)))]
@@ -104,6 +114,8 @@ fn complete(method: &str, operation: &mut Operation) {
             )))));
         operation.parameters.get_or_insert_default().push(key.build().into());
     }
+    for_browsers(method, operation);
+    go_on(operation);
     for (status, response) in &mut operation.responses.responses {
         let RefOr::T(response) = response else { continue };
         if status == "401" {
@@ -111,6 +123,40 @@ fn complete(method: &str, operation: &mut Operation) {
         }
         for (name, meaning) in FEEDBACK {
             response.headers.insert(name.to_owned(), header(meaning).into());
+        }
+    }
+}
+
+/// What is a document to programs is a page to browsers, and what was done sends them on to one.
+fn for_browsers(method: &str, operation: &mut Operation) {
+    let responses = &mut operation.responses.responses;
+    if method != "get" {
+        let sent_on = ResponseBuilder::new().description("It is done, and a browser goes on to a page.");
+        let sent_on = sent_on.header("Location", header("The page.")).build();
+        responses.entry("303".to_owned()).or_insert_with(|| sent_on.into());
+    }
+    let sent_on = responses.contains_key("303");
+    for (status, response) in responses {
+        let RefOr::T(response) = response else { continue };
+        if status.as_str() >= "400" || (status == "200" && !sent_on) {
+            let text = ObjectBuilder::new().schema_type(Type::String);
+            response.content.entry(PAGE.to_owned()).or_insert_with(|| Content::new(Some(text)).into());
+        }
+    }
+}
+
+/// Adds the links of [`ONWARD`].
+fn go_on(operation: &mut Operation) {
+    let id = operation.operation_id.as_deref();
+    let onward = ONWARD.into_iter().find(|(from, ..)| Some(*from) == id);
+    for (status, response) in &mut operation.responses.responses {
+        let (RefOr::T(response), Some((_, statuses, to))) = (response, onward) else { continue };
+        if !statuses.contains(&status.as_str()) {
+            continue;
+        }
+        for to in to {
+            let link = LinkBuilder::new().operation_id(*to).parameter("id", "$response.body#/id").build();
+            response.links.insert((*to).to_owned(), link.into());
         }
     }
 }

@@ -207,8 +207,8 @@ fn document(view: &ProductView) -> ProductDocument {
 pub(super) async fn reserve(State(app): State<App>, Id(product): Id, call: Call) -> Response {
     let outcome = async {
         let content: ReserveContent = call.content()?;
-        let wanted = content.wanted().map_err(|refusal| refusal.page(format!("/products/{product}")))?;
         let key = keys::read(&call.headers, content.idempotency_key.as_deref())?;
+        let wanted = content.wanted().map_err(|refusal| refusal.page(format!("/products/{product}")))?;
         let key = match &wanted {
             Wanted::Any(quantity) => {
                 keys::bind(&call.visitor, key, &["reserve", &product, &quantity.to_string()])
@@ -229,6 +229,7 @@ pub(super) async fn reserve(State(app): State<App>, Id(product): Id, call: Call)
 #[utoipa::path(get, path = "/reservations/{id}", tag = "shopper", params(("id" = String, Path, description = "The reservation.")),
     responses(
         (status = 200, description = "The reservation, with the time that is left.", body = ReservationDocument),
+        (status = 303, description = "A browser goes on to the checkout.", headers(("Location" = String, description = "The page."))),
         (status = 404, description = "`reservation_unknown`", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn reservation(State(app): State<App>, Id(id): Id, look: Look) -> Response {
@@ -314,11 +315,11 @@ pub(super) async fn extend(State(app): State<App>, Id(id): Id, call: Call) -> Re
 pub(super) async fn pay(State(app): State<App>, Id(id): Id, call: Call) -> Response {
     let outcome = async {
         let content: PayContent = call.content()?;
+        let key = keys::read(&call.headers, content.idempotency_key.as_deref())?;
         let method = app.payments.method(&content.payment_method).map_err(|why| {
             Answer::problem(422, "payment_method_unknown", "This means of payment is not known", why)
                 .page(format!("/checkout/{id}"))
         })?;
-        let key = keys::read(&call.headers, content.idempotency_key.as_deref())?;
         let email =
             email(content.email.as_deref()).map_err(|refusal| refusal.page(format!("/checkout/{id}")))?;
         let key = match &email {
@@ -417,6 +418,7 @@ pub(super) async fn returned(State(app): State<App>, Id(id): Id, look: Look) -> 
         (status = 200, description = "The page on which to pay.", body = String, content_type = "text/html"),
         (status = 303, description = "To the purchase, when there is one.", headers(("Location" = String, description = "The purchase."))),
         (status = 404, description = "There is no such reservation.", body = String, content_type = "text/html"),
+        (status = 503, description = "Try again later.", body = String, content_type = "text/html"),
     ))]
 pub(super) async fn checkout(State(app): State<App>, Id(id): Id, look: Look) -> Response {
     let view = match app.store.reservation(&id, &look.visitor).await {

@@ -13,7 +13,11 @@ async fn every_post_needs_a_key() {
     let rsv = held["links"]["self"].as_str().unwrap();
     for (path, body) in [
         (RESERVE.to_owned(), json!({})),
+        // Whatever else is wrong.
+        (RESERVE.to_owned(), json!({ "quantity": 0 })),
         (format!("{rsv}/purchases"), json!({ "payment_method": "test_accepted" })),
+        (format!("{rsv}/purchases"), json!({ "payment_method": "none", "email": "none" })),
+        (format!("{rsv}/extension"), json!({})),
         (format!("{rsv}/cancel"), json!({})),
     ] {
         let request = shop
