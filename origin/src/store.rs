@@ -343,8 +343,8 @@ impl Store {
         self.change(ops::Cancel { visitor, reservation, key }).await
     }
 
-    /// Starts a payment by `method` for a reservation, to be confirmed to `email`, or takes up the one that this key started. While it is under way
-    /// here, other nodes answer the same key 409, until [`Settings::lease_ms`] are over.
+    /// Starts a payment by `method` for a reservation, to be confirmed to `email`, or takes up the one that this key
+    /// started. While it is under way here, other nodes answer the same key 409, until [`Settings::lease_ms`] are over.
     ///
     /// # Errors
     /// When the books cannot be written.

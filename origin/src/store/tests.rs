@@ -48,11 +48,13 @@ suite! {
         a_clock_that_is_set_back_leaves_no_payment_waiting,
         a_key_in_flight_is_left_to_its_node_until_the_lease_is_over,
         a_settled_purchase_is_answered_whatever_the_lease,
+        answers_are_forgotten_after_three_days_but_no_call_that_is_under_way,
         what_the_payment_service_calls_a_purchase_is_kept;
     numbered:
         chosen_units_go_all_or_nothing_and_come_back_together,
         money_that_moved_as_the_hold_ended_buys_other_units_unless_they_were_chosen,
-        money_that_moved_as_the_hold_ended_comes_back_where_too_few_units_are_left;
+        money_that_moved_as_the_hold_ended_comes_back_where_too_few_units_are_left,
+        money_that_moved_as_the_hold_ended_buys_no_unit_that_was_taken_off_sale;
     outbox:
         a_clock_that_is_set_back_leaves_no_event_waiting,
         events_of_one_aggregate_are_taken_one_after_the_other,
@@ -67,7 +69,8 @@ suite! {
         money_that_moved_as_the_hold_ended_buys_another_unit_if_there_is_one,
         a_writer_that_commits_no_more_is_unhealthy;
     stops:
-        a_product_whose_books_differ_is_stopped_until_they_add_up;
+        a_product_whose_books_differ_is_stopped_until_they_add_up,
+        a_unit_that_is_not_set_aside_is_not_sold_until_the_books_are_mended;
     }
     properties {
         sale: any_sale_s_books_add_up_after_every_step;

@@ -107,7 +107,8 @@ pub(crate) trait Tx: Send {
         standing: &Standing,
     ) -> impl Future<Output = Result<(), WriteError>> + Send;
 
-    /// Forgets the keys that were made before `before` (Unix milliseconds). May skip those that are locked.
+    /// Forgets the keys that were made before `before` (Unix milliseconds), but none whose call is still under way. May skip
+    /// those that are locked.
     fn forget_keys(&mut self, before: i64) -> impl Future<Output = Result<(), WriteError>> + Send;
 
     /// Reads a reservation and locks it, and before it the bucket that its units belong to, since [`Self::put`] may give
@@ -135,6 +136,13 @@ pub(crate) trait Tx: Send {
     fn retake(
         &mut self,
         reservation: &mut Reservation,
+    ) -> impl Future<Output = Result<bool, WriteError>> + Send;
+
+    /// Whether the units that a numbered reservation names are all set aside for it, as they are unless somebody else was at
+    /// the books. The reservation is locked and live; one of a counted product has no units that could be another's.
+    fn has_units(
+        &mut self,
+        reservation: &Reservation,
     ) -> impl Future<Output = Result<bool, WriteError>> + Send;
 
     /// Reads a purchase and locks it, and before it its reservation as [`Self::reservation`] does.

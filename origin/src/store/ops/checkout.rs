@@ -3,7 +3,7 @@
 use super::expiry::own;
 use super::{Operation, events};
 use crate::answer::Answer;
-use crate::checkout::{self, Payment, StockMove};
+use crate::checkout::{self, StockMove};
 use crate::model::{Purchase, new_id};
 use crate::store::tx::{Known, Standing, Turn, Tx, WriteError};
 use crate::store::{Begun, KeyUse};
@@ -72,14 +72,6 @@ async fn look_up<T: Tx>(tx: &mut T, key: &KeyUse) -> Result<Turned, WriteError> 
         }
         _ => Turned::TakenOver(purchase),
     })
-}
-
-/// Whether nothing more will become of a payment.
-fn is_settled(payment: Payment) -> bool {
-    match payment {
-        Payment::Sold | Payment::Declined | Payment::Voided | Payment::Refunded => true,
-        Payment::Authorising | Payment::Capturing | Payment::Voiding | Payment::Refunding => false,
-    }
 }
 
 /// This node drives the purchase from now on.
@@ -170,7 +162,7 @@ impl Operation for Begin {
             // The other node may be dead, and the payment settled meanwhile by the reconciler: then there is nothing to
             // wait for. Should it be alive, whoever is first keeps the answer for both.
             Turned::Elsewhere(id) => {
-                let settled = tx.purchase(&id).await?.is_some_and(|purchase| is_settled(purchase.state));
+                let settled = tx.purchase(&id).await?.is_some_and(|purchase| purchase.state.is_settled());
                 return if settled {
                     lease(tx, &self.key, id).await
                 } else {

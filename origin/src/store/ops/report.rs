@@ -83,6 +83,16 @@ async fn report<T: Tx>(
         hold.state = again;
     }
     let step = checkout::report(hold.state, purchase.state, report);
+    if step.stock == StockMove::Sell && !tx.has_units(hold).await? {
+        // Nobody is told of what is not theirs. The audit stops the product, and once the books are mended, whoever asks
+        // the payment service next sells it.
+        tracing::error!(
+            purchase = id,
+            reservation = hold.id,
+            "what is paid for is not set aside; it is not sold yet"
+        );
+        return Ok(Some(purchase));
+    }
     let moves = hold.state != step.hold || step.stock != StockMove::Stay;
     hold.state = step.hold;
     let mut event = None;

@@ -185,7 +185,7 @@ async fn refuse_schema(connection: &mut PgConnection) -> Result<(), OpenError> {
 }
 
 /// A proxy in between may pass over what a session asks for.
-async fn refuse_isolation(connection: &mut PgConnection) -> Result<(), OpenError> {
+pub(super) async fn refuse_isolation(connection: &mut PgConnection) -> Result<(), OpenError> {
     for (name, wanted) in [("transaction_isolation", "read committed"), ("synchronous_commit", "on")] {
         let found = setting(connection, name).await?;
         if found != wanted {

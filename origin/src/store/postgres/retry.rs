@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::store::tx::WriteError;
 
-/// How long a change is tried for; longer than a server takes to recover, or a standby to take over.
+/// How long a change is tried for: a server that was killed is back by then, as a rule, or a standby has taken over. Where not,
+/// whoever asked is told so, and may ask again with the same key.
 const PATIENCE: Duration = Duration::from_secs(12);
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);

@@ -241,6 +241,9 @@ async fn a_database_killed_between_commit_and_reply_makes_one_hold_of_the_same_k
     assert_eq!(number(&url, "SELECT COUNT(*) FROM idempotency_keys").await, 1_200);
 }
 
+/// Unix milliseconds of the database's clock.
+const NOW: &str = concat!("SELECT ", transaction::clock!());
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claimer_that_is_paused_past_its_time_neither_blocks_a_reclaim_nor_sells_twice() {
     let server = Server::start();
@@ -257,8 +260,9 @@ async fn a_claimer_that_is_paused_past_its_time_neither_blocks_a_reclaim_nor_sel
     };
     let waits = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted";
     while number(&url, waits).await == 0 {}
-    // Past the time of the hold that it is about to write.
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    // Past the time of the hold that it is about to write, by the clock that the hold goes by.
+    let over = number(&url, NOW).await + 500;
+    while number(&url, NOW).await <= over {}
     pause.commit().await.unwrap();
     let slow = paused.await.unwrap();
     assert_eq!(slow.status, 201);
@@ -422,6 +426,41 @@ async fn an_unfit_server_is_refused_and_says_how_to_mend_it() {
     open(&url, &[counted(1)], 1_000).await;
 }
 
+/// As behind a pooler that passes on nothing of what a session asks for, where the database has a default of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_of_another_isolation_are_refused_and_ours_are_read_committed_whatever_the_default() {
+    let server = Server::start();
+    let url = shop(&server).await;
+    server.psql("postgres", "ALTER DATABASE shop SET default_transaction_isolation = serializable");
+    let refused = connect::refuse_isolation(&mut beside(&url).await).await.unwrap_err().to_string();
+    assert!(refused.contains("serializable") && refused.contains("pooler"), "{refused}");
+    let store = open(&url, &[counted(1)], 60_000).await;
+    assert_eq!(store.claim(one("ann", "runner")).await.unwrap().status, 201);
+}
+
+/// Ends every session of the service, but that of `spared`. A session tells what it has read when it ends; before, only now
+/// and then. The service opens others.
+async fn end_sessions(beside: &mut PgConnection, spared: i32) {
+    let sessions: Vec<i32> = sqlx::query_scalar(
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
+         AND pid NOT IN (pg_backend_pid(), $1)",
+    )
+    .bind(spared)
+    .fetch_all(&mut *beside)
+    .await
+    .unwrap();
+    let left = async |beside: &mut PgConnection| -> i64 {
+        sqlx::query_scalar(
+            "SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid = ANY ($1)",
+        )
+        .bind(&sessions)
+        .fetch_one(beside)
+        .await
+        .unwrap()
+    };
+    while left(&mut *beside).await > 0 {}
+}
+
 /// What a search touches does not grow with what happened before it, though a transaction elsewhere, begun before
 /// everything, keeps each old version of each row alive.
 #[tokio::test(flavor = "multi_thread")]
@@ -431,6 +470,8 @@ async fn a_transaction_that_stays_open_makes_no_claim_dearer() {
     let url = shop(&server).await;
     let store = open(&url, &[counted(10 * PART), numbered(10 * PART)], 3_600_000).await;
     let mut open_since = beside(&url).await;
+    let its_pid: i32 =
+        sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut open_since).await.unwrap();
     let mut open_since = open_since.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
     sqlx::query("SELECT COUNT(*) FROM products").execute(&mut *open_since).await.unwrap();
     let mut read: Vec<std::collections::BTreeMap<String, i64>> = Vec::new();
@@ -458,9 +499,8 @@ async fn a_transaction_that_stays_open_makes_no_claim_dearer() {
         for asked in asked {
             asked.await.unwrap();
         }
-        // The sessions tell what they have read when they have nothing to do for a second.
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
         let mut beside = beside(&url).await;
+        end_sessions(&mut beside, its_pid).await;
         let rows: Vec<(String, i64)> = sqlx::query_as(
             "SELECT indexrelname::text, idx_tup_read FROM pg_stat_user_indexes WHERE idx_tup_read > 0 ORDER BY 1",
         )

@@ -254,7 +254,8 @@ impl<'c> PgTx<'c> {
         Ok(())
     }
 
-    /// Gives numbered units back to nobody.
+    /// Gives numbered units back to nobody. A hold whose units are not its own ends all the same: it shall not keep those
+    /// that end with it, and the audit stops its product.
     async fn free(
         &mut self,
         products: &[&str],
@@ -285,6 +286,7 @@ impl<'c> PgTx<'c> {
         Ok(())
     }
 
+    /// Marks numbered units as sold, all of them or none: [`Tx::has_units`] has looked.
     async fn sell(
         &mut self,
         products: &[&str],
@@ -304,7 +306,7 @@ impl<'c> PgTx<'c> {
         .execute(&mut *self.tx)
         .await?;
         if sold.rows_affected() != count(labels.len()) {
-            tracing::error!(?labels, "units that were to be sold are not those of their reservation");
+            return Err(sqlx::Error::RowNotFound.into());
         }
         Ok(())
     }
@@ -576,6 +578,22 @@ impl Tx for PgTx<'_> {
             self.deltas.add(&reservation.product, -reservation.quantity, reservation.quantity);
         }
         Ok(taken)
+    }
+
+    async fn has_units(&mut self, reservation: &Reservation) -> Result<bool, WriteError> {
+        let Reservation { id, product, units, .. } = reservation;
+        if units.is_empty() {
+            return Ok(true);
+        }
+        let own: i64 = sqlx::query_scalar(
+            "SELECT COUNT(*) FROM units WHERE product_id = $1 AND label = ANY ($2) AND reservation_id = $3 AND state = 'held'",
+        )
+        .bind(product)
+        .bind(units)
+        .bind(id)
+        .fetch_one(&mut *self.tx)
+        .await?;
+        Ok(u64::try_from(own) == Ok(count(units.len())))
     }
 
     async fn purchase(&mut self, id: &str) -> Result<Option<Purchase>, WriteError> {

@@ -151,22 +151,27 @@ impl Sqlite {
     }
 
     pub(in crate::store) async fn audit(&self) -> Result<Audit, StoreError> {
-        // Numbered units are counted as well: of the others, there are none to differ.
+        // Numbered units are counted as well: of the others, there are none to differ. Each has to fit its own reservation,
+        // or the whole could balance by chance.
         let rows: Vec<ProductRow> = sqlx::query_as(
             "SELECT s.product_id, s.total, s.available, s.held AS counted_held, s.sold AS counted_sold,
                     COALESCE(r.held, 0) AS held, COALESCE(r.sold, 0) AS sold, p.kind = 'count' OR (
                         s.available = COALESCE(u.free, 0) AND s.held = COALESCE(u.held, 0)
-                        AND s.sold = COALESCE(u.sold, 0)) AS units_fit,
+                        AND s.sold = COALESCE(u.sold, 0) AND COALESCE(u.fit, TRUE)) AS units_fit,
                     p.stopped_at IS NOT NULL AS stopped
              FROM stock s JOIN products p ON p.id = s.product_id
              LEFT JOIN (SELECT product_id,
                                SUM(quantity) FILTER (WHERE state IN ('held', 'paying', 'capturing')) AS held,
                                SUM(quantity) FILTER (WHERE state = 'sold') AS sold
                         FROM reservations GROUP BY product_id) r ON r.product_id = s.product_id
-             LEFT JOIN (SELECT product_id, COUNT(*) FILTER (WHERE state = 'free') AS free,
-                               COUNT(*) FILTER (WHERE state = 'held') AS held,
-                               COUNT(*) FILTER (WHERE state = 'sold') AS sold
-                        FROM units GROUP BY product_id) u ON u.product_id = s.product_id
+             LEFT JOIN (SELECT n.product_id, COUNT(*) FILTER (WHERE n.state = 'free') AS free,
+                               COUNT(*) FILTER (WHERE n.state = 'held') AS held,
+                               COUNT(*) FILTER (WHERE n.state = 'sold') AS sold,
+                               MIN(CASE n.state WHEN 'free' THEN TRUE
+                                   ELSE COALESCE(iif(n.state = 'sold', o.state = 'sold', o.state IN ('held', 'paying', 'capturing'))
+                                        AND n.label IN (SELECT value FROM json_each(o.units)), FALSE) END) AS fit
+                        FROM units n LEFT JOIN reservations o ON o.id = n.reservation_id
+                        GROUP BY n.product_id) u ON u.product_id = s.product_id
              ORDER BY s.product_id",
         )
         .fetch_all(&self.reads)

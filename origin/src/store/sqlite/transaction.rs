@@ -150,7 +150,7 @@ impl Tx for SqliteTx<'_> {
     }
 
     async fn forget_keys(&mut self, before: i64) -> Result<(), WriteError> {
-        sqlx::query("DELETE FROM idempotency_keys WHERE created_at < ?1")
+        sqlx::query("DELETE FROM idempotency_keys WHERE created_at < ?1 AND answer IS NOT NULL")
             .bind(before)
             .execute(&mut *self.tx)
             .await?;
@@ -233,8 +233,8 @@ impl Tx for SqliteTx<'_> {
             return Ok(false);
         }
         let same: bool = sqlx::query_scalar(
-            "SELECT NOT EXISTS (SELECT 1 FROM units WHERE product_id = ?1 AND state <> 'free'
-                                AND label IN (SELECT value FROM json_each(?2)))",
+            "SELECT COUNT(*) = json_array_length(?2) FROM units WHERE product_id = ?1 AND state = 'free'
+             AND label IN (SELECT value FROM json_each(?2))",
         )
         .bind(&*product)
         .bind(json!(units).to_string())
@@ -269,6 +269,19 @@ impl Tx for SqliteTx<'_> {
         let moved = Moved { available: -*quantity, held: *quantity, sold: 0 };
         self.count(&BTreeMap::from([(product.as_str(), moved)])).await?;
         Ok(true)
+    }
+
+    async fn has_units(&mut self, reservation: &Reservation) -> Result<bool, WriteError> {
+        let Reservation { id, product, units, .. } = reservation;
+        Ok(sqlx::query_scalar(
+            "SELECT COUNT(*) = json_array_length(?3) FROM units WHERE product_id = ?1 AND reservation_id = ?2
+             AND state = 'held' AND label IN (SELECT value FROM json_each(?3))",
+        )
+        .bind(product)
+        .bind(id)
+        .bind(json!(units).to_string())
+        .fetch_one(&mut *self.tx)
+        .await?)
     }
 
     async fn purchase(&mut self, id: &str) -> Result<Option<Purchase>, WriteError> {

@@ -69,6 +69,20 @@ pub(super) async fn a_clock_that_is_set_back_leaves_no_payment_waiting(bench: &B
     assert_eq!(again, Begun::Started(purchase));
 }
 
+pub(super) async fn answers_are_forgotten_after_three_days_but_no_call_that_is_under_way(bench: &Bench) {
+    let store = bench.open(&[counted(2)], settings()).await;
+    let id = held(&store, "ann", 1).await;
+    let purchase = begun(&store, "ann", &id).await;
+    bench.run("UPDATE idempotency_keys SET created_at = created_at - 259000000").await;
+    store.sweep().await.unwrap();
+    assert_eq!(bench.number("SELECT COUNT(*) FROM idempotency_keys").await, 2);
+    bench.run("UPDATE idempotency_keys SET created_at = created_at - 400000").await;
+    store.sweep().await.unwrap();
+    assert_eq!(bench.number("SELECT COUNT(*) FROM idempotency_keys").await, 1, "the hold's is forgotten");
+    let again = store.begin(key("ann", "pay"), id, "any".into(), None).await.unwrap();
+    assert_eq!(again, Begun::Started(purchase), "a payment that takes so long has its key yet");
+}
+
 pub(super) async fn what_the_payment_service_calls_a_purchase_is_kept(bench: &Bench) {
     let store = bench.open(&[counted(1)], settings()).await;
     let id = held(&store, "ann", 1).await;

@@ -122,6 +122,21 @@ pub(super) async fn money_that_moved_as_the_hold_ended_comes_back_where_too_few_
     assert!(store.audit().await.unwrap().balanced);
 }
 
+/// By a method that captures at once; the unit that was held is no more among those that are sold.
+pub(super) async fn money_that_moved_as_the_hold_ended_buys_no_unit_that_was_taken_off_sale(bench: &Bench) {
+    let store = bench.open(&[seats(&LABELS[..1])], settings()).await;
+    let held = claim(&store, "ann", "k", Wanted::Any(1)).await;
+    let purchase = begun(&store, "ann", held.text("id")).await;
+    bench.run_out(&[held.text("id")]).await;
+    store.sweep().await.unwrap();
+    drop(store);
+    let store = bench.open(&[seats(&LABELS[1..2])], settings()).await;
+    let after = store.report(purchase, Report::Captured, None).await.unwrap().unwrap();
+    assert_eq!((after.state.as_str(), &after.reservation.units[..]), ("sold", &["A-2".to_owned()][..]));
+    let audit = store.audit().await.unwrap();
+    assert!(audit.balanced && audit.products[0].sold == 1, "{audit:?}");
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Claim(Vec<(u8, Wanted)>),

@@ -1,6 +1,8 @@
 //! Products whose books do not add up.
 
 use super::bench::{Bench, claim, counted, held, product, settings};
+use super::sale::begun;
+use crate::checkout::{Payment, Report};
 use crate::model::Kind;
 use crate::store::{ProductSeed, Resumed, SeedStock, Settings, Wanted};
 
@@ -40,4 +42,39 @@ pub(super) async fn a_product_whose_books_differ_is_stopped_until_they_add_up(be
     let seqs =
         bench.texts("SELECT CAST(seq AS TEXT) FROM outbox WHERE aggregate = 'runner' ORDER BY seq").await;
     assert_eq!(seqs, ["1", "2"]);
+}
+
+pub(super) async fn a_unit_that_is_not_set_aside_is_not_sold_until_the_books_are_mended(bench: &Bench) {
+    let labels = ["A-1", "A-2", "A-3"].map(str::to_owned).to_vec();
+    let seats = ProductSeed { product: product("runner", Kind::Units), stock: SeedStock::Units(labels) };
+    let settings = Settings { sinks: vec!["hook".into()], ..settings() };
+    let store = bench.open(&[seats], settings).await;
+    let choose = |label: &str| Wanted::Chosen(vec![label.to_owned()]);
+    let ann = claim(&store, "ann", "k", choose("A-1")).await.text("id").to_owned();
+    let bob = claim(&store, "bob", "k", choose("A-2")).await.text("id").to_owned();
+    let purchase = begun(&store, "ann", &ann).await;
+    store.report(purchase.clone(), Report::Authorised, None).await.unwrap();
+    let theirs = begun(&store, "bob", &bob).await;
+    assert!(store.guard().await.unwrap().balanced);
+
+    // The counts are right, and the unit is not: two reservations say that it is theirs.
+    bench.run(&format!("UPDATE units SET reservation_id = '{bob}' WHERE label = 'A-1'")).await;
+    let waits = store.report(purchase.clone(), Report::Captured, None).await.unwrap().unwrap();
+    assert_eq!(waits.state, Payment::Capturing, "it was told that it is sold");
+    let other = store.report(theirs, Report::Captured, None).await.unwrap().unwrap();
+    assert_eq!(other.state, Payment::Sold, "whose unit is set aside is sold it");
+    let told = bench.texts("SELECT kind FROM outbox ORDER BY created_at").await;
+    assert_eq!(told, ["purchase.sold"]);
+    let audit = store.guard().await.unwrap();
+    assert!(!audit.balanced && audit.products[0].stopped, "{audit:?}");
+    assert_eq!(claim(&store, "cid", "k", choose("A-3")).await.text("code"), "product_stopped");
+
+    bench
+        .run(&format!("UPDATE units SET reservation_id = '{ann}', state = 'held' WHERE label = 'A-1'"))
+        .await;
+    let sold = store.report(purchase, Report::Captured, None).await.unwrap().unwrap();
+    assert_eq!(sold.state, Payment::Sold, "what was paid for is told as soon as it can be");
+    assert!(store.guard().await.unwrap().balanced);
+    assert_eq!(store.resume("runner").await.unwrap(), Resumed::Resumed);
+    assert_eq!(claim(&store, "cid", "k", choose("A-3")).await.status, 201);
 }
