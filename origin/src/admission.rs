@@ -156,7 +156,7 @@ impl Admission {
             // Woken early when a key is wanted that the set does not have.
             let _ = tokio::time::timeout(pause, self.wanted.notified()).await;
             if let Err(error) = self.refresh().await {
-                tracing::warn!(%error, "the keys so far stay in force");
+                tracing::warn!(%error, "the key set was not read; those that were read before, if any, stay in force");
             }
         }
     }

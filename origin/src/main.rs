@@ -194,7 +194,7 @@ fn reconcile(config: &Path) -> anyhow::Result<()> {
 
 fn audit(config: &Path, resume: Option<&str>) -> anyhow::Result<()> {
     let config = read(config)?;
-    let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         if let Some(product) = resume {
             match operator::resume(&config, product).await? {
@@ -214,7 +214,7 @@ fn audit(config: &Path, resume: Option<&str>) -> anyhow::Result<()> {
 }
 
 fn outbox(command: OutboxCommand) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
+    let runtime = runtime()?;
     match command {
         OutboxCommand::List { config, dead, sink, limit } => {
             let config = read(&config)?;
@@ -239,7 +239,7 @@ fn outbox(command: OutboxCommand) -> anyhow::Result<()> {
 fn notify(config: &Path) -> anyhow::Result<()> {
     log();
     let config = read(config)?;
-    let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
+    let runtime = runtime()?;
     runtime.block_on(async { Ok(ropeline_origin::notify::run(config, shutdown()?).await?) })
 }
 
@@ -272,7 +272,7 @@ fn shutdown() -> anyhow::Result<impl Future<Output = ()>> {
 fn serve(config: &Path) -> anyhow::Result<()> {
     log();
     let config = read(config)?;
-    let runtime = tokio::runtime::Runtime::new().context("no runtime")?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         ropeline_origin::run(config, shutdown()?).await?;
         Ok(())
