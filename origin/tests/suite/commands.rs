@@ -4,15 +4,13 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use ropeline_origin::operator;
-use ropeline_test_postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::common::{ISSUER, SALE, SECRET, Shop, said};
 use crate::postgres;
 
 /// The shop's configuration as a file.
-fn write_config(shop: &Shop, path: &Path) {
+pub(crate) fn write_config(shop: &Shop, path: &Path) {
     let mut text = format!(
         "listen = \"127.0.0.1:0\"\ndatabase = {:?}\npublic_url = \"https://shop.example\"\n\
          [admission]\njwks_file = {:?}\nissuer = {ISSUER:?}\naudience = {SALE:?}\n\
@@ -23,7 +21,10 @@ fn write_config(shop: &Shop, path: &Path) {
     if let Some(file) = &shop.raw.payments.test_database {
         text += &format!("test_database = {file:?}\n");
     }
-    text += "[[products]]\nid = \"runner\"\nname = \"The runner\"\nprice_minor = 18900\ncurrency = \"EUR\"\ntotal = 3\n";
+    let total = shop.raw.products[0].total;
+    text += &format!(
+        "[[products]]\nid = \"runner\"\nname = \"The runner\"\nprice_minor = 18900\ncurrency = \"EUR\"\ntotal = {total}\n"
+    );
     std::fs::write(path, text).unwrap();
 }
 
@@ -101,20 +102,9 @@ async fn products_are_added_beside_a_running_service() {
     Box::pin(products_come_and_stay(Shop::open(3).await)).await;
 }
 
-/// A server with the tables that a shop needs.
-async fn migrated() -> (Postgres, String) {
-    let server = Postgres::start();
-    let url = server.create("shop");
-    let mut probe = Shop::open(1).await;
-    probe.close().await;
-    postgres::on(&mut probe.raw, &url);
-    operator::migrate(&probe.raw.clone().check().unwrap()).await.unwrap();
-    (server, url)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn products_are_added_beside_a_running_service_on_postgres() {
-    let (_server, url) = Box::pin(migrated()).await;
+    let (_server, url) = Box::pin(postgres::migrated()).await;
     Box::pin(products_come_and_stay(Shop::open_with(3, |raw| postgres::on(raw, &url)).await)).await;
 }
 

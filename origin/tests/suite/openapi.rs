@@ -6,9 +6,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use reqwest::Method;
+use ropeline_origin::RawConfig;
 use ropeline_origin::config::{RawKind, RawProduct};
-use ropeline_origin::{RawConfig, operator};
-use ropeline_test_postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::common::{Shop, product, said};
@@ -137,12 +136,7 @@ async fn every_answer_is_as_the_openapi_document_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answer_on_postgres_is_as_the_openapi_document_says() {
-    let server = Postgres::start();
-    let url = server.create("shop");
-    let mut probe = Shop::open(1).await;
-    probe.close().await;
-    postgres::on(&mut probe.raw, &url);
-    operator::migrate(&probe.raw.clone().check().unwrap()).await.unwrap();
+    let (_server, url) = Box::pin(postgres::migrated()).await;
     let shop = Shop::open_with(1_000, |raw| {
         postgres::on(raw, &url);
         offer(raw);

@@ -15,6 +15,17 @@ pub(crate) fn on(raw: &mut RawConfig, url: &str) {
     raw.database = url.into();
 }
 
+/// A server with the tables that a shop needs.
+pub(crate) async fn migrated() -> (Postgres, String) {
+    let server = Postgres::start();
+    let url = server.create("shop");
+    let mut probe = Shop::open(1).await;
+    probe.close().await;
+    on(&mut probe.raw, &url);
+    operator::migrate(&probe.raw.clone().check().unwrap()).await.unwrap();
+    (server, url)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_purchase_on_postgres_outlives_the_service_and_the_database() {
     let mut server = Postgres::start();

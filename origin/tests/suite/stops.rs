@@ -6,20 +6,8 @@ use std::process::{Command, Output};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::common::{ISSUER, SALE, SECRET, Shop, said};
-
-/// The same configuration as a file.
-fn write_config(shop: &Shop, path: &Path) {
-    let text = format!(
-        "listen = \"127.0.0.1:0\"\ndatabase = {:?}\npublic_url = \"https://shop.example\"\n\
-         [admission]\njwks_file = {:?}\nissuer = {ISSUER:?}\naudience = {SALE:?}\n\
-         [payments]\nwebhook_secret = {SECRET:?}\n\
-         [[products]]\nid = \"runner\"\nname = \"The runner\"\nprice_minor = 18900\ncurrency = \"EUR\"\ntotal = 5\n",
-        shop.raw.database,
-        shop.raw.admission.jwks_file.as_ref().unwrap(),
-    );
-    std::fs::write(path, text).unwrap();
-}
+use crate::commands::write_config;
+use crate::common::{Shop, said};
 
 fn audit(config: &Path, more: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ropeline-origin"))

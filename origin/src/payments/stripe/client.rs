@@ -219,9 +219,7 @@ fn retry_after(headers: &HeaderMap) -> Duration {
 
 /// So that many who were refused at once do not come back at once.
 fn jittered(pause: Duration) -> Duration {
-    let mut byte = [0];
-    let _ = getrandom::fill(&mut byte);
-    pause / 2 + pause.mul_f64(f64::from(byte[0]) / 512.0)
+    pause / 2 + pause.mul_f64(fastrand::f64() / 2.0)
 }
 
 #[cfg(test)]

@@ -90,9 +90,7 @@ impl Tries {
         }
         tracing::info!(%error, "a transaction came to nothing; it is tried again");
         // Those who crossed each other shall not do so again in step.
-        let mut bits = [0; 1];
-        let _ = getrandom::fill(&mut bits);
-        tokio::time::sleep(self.pause.mul_f32(0.5 + f32::from(bits[0]) / 255.0)).await;
+        tokio::time::sleep(self.pause.mul_f32(0.5 + fastrand::f32())).await;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         true
     }
