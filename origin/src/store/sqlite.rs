@@ -73,8 +73,10 @@ impl Sqlite {
         )
         .execute(&mut connection)
         .await?;
+        // What it was about to tell is due, whatever the clock was then and is now, and nobody has refused it.
         sqlx::query(
-            "UPDATE outbox SET leased_until = NULL, next_try = created_at WHERE leased_until IS NOT NULL",
+            "UPDATE outbox SET leased_until = NULL, next_try = 0, put_off_at = 0, tries = max(tries - 1, 0)
+             WHERE leased_until IS NOT NULL",
         )
         .execute(&mut connection)
         .await?;

@@ -39,7 +39,7 @@ mod shopper;
 mod world;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -51,6 +51,7 @@ use checker::{Evidence, Findings};
 use goods::Goods;
 use proxy::Weather;
 use receiver::Inbox;
+use schedule::Progress;
 use shopper::Crowd;
 use world::{Store, Surroundings, World};
 
@@ -108,14 +109,14 @@ async fn run(store: Store, seed: u64, size: Size) {
         bases.push(format!("http://{address}"));
     }
     service.send_events_to(&format!("{}/webhooks/payments", bases[0]), ENDPOINT);
-    let (stop, fate) = (Arc::new(AtomicBool::new(false)), chance.u64(..));
+    let (sale, fate) = (Arc::new(Progress::default()), chance.u64(..));
     let faults = {
-        let stop = stop.clone();
-        std::thread::spawn(move || schedule::run(world, fate, size.pause, &stop))
+        let sale = sale.clone();
+        std::thread::spawn(move || schedule::run(world, fate, size.pause, &sale))
     };
-    let crowd = Arc::new(Crowd::new(chance.u64(..), gate, goods.clone(), bases, size.leisure));
+    let crowd = Arc::new(Crowd::new(chance.u64(..), gate, goods.clone(), bases, size.leisure, sale.clone()));
     shop(&crowd, size).await;
-    stop.store(true, Ordering::Relaxed);
+    sale.over.store(true, Ordering::Relaxed);
     let (world, made) = tokio::task::spawn_blocking(move || faults.join().unwrap()).await.unwrap();
     weather.calm.store(true, Ordering::Relaxed);
     service.change(Plan::calm());

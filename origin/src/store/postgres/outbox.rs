@@ -108,7 +108,9 @@ pub(super) async fn send_again(
     let changed = sqlx::query(concat!(
         "UPDATE outbox SET dead = FALSE, tries = 0, next_try = ",
         clock!(),
-        ", put_off_at = 0, leased_until = NULL
+        ", put_off_at = ",
+        clock!(),
+        ", leased_until = NULL
          WHERE CASE WHEN $1::text IS NULL THEN dead ELSE id = $1 END AND ($2::text IS NULL OR sink = $2)
          AND (leased_until IS NULL OR leased_until <= ",
         clock!(),

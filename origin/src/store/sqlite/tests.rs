@@ -56,6 +56,25 @@ async fn every_commit_is_synced() {
     assert!(matches!(refuse_forgetful(&mut forgetful).await, Err(OpenError::NotDurable(_))));
 }
 
+/// One that was put into the outbox an hour from now, by a clock that was set right since then.
+#[tokio::test]
+async fn what_a_process_that_died_was_telling_is_told_by_the_next_whatever_the_clock_was() {
+    const FROM_NOW: &str = "unixepoch('subsec') * 1000 + 3600000";
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir, 1).await;
+    let mut books = beside(&dir).await;
+    let put = format!(
+        "INSERT INTO outbox (sink, aggregate, seq, id, kind, payload, created_at, next_try, put_off_at)
+         VALUES ('hook', 'a', 1, 'a1', 'k', '{{}}', {FROM_NOW}, {FROM_NOW}, {FROM_NOW})"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(put)).execute(&mut books).await.unwrap();
+    books.close().await.unwrap();
+    assert_eq!(store.take_events("hook", 60_000, 1).await.unwrap().len(), 1);
+    drop(store);
+    let taken = open(&dir, 1).await.take_events("hook", 60_000, 1).await.unwrap();
+    assert_eq!(taken.iter().map(|event| event.tries).collect::<Vec<_>>(), [1], "nobody refused it");
+}
+
 /// As on a full disk: SQLite ends the transaction by itself, behind the driver's back.
 #[tokio::test]
 async fn a_rollback_by_the_database_itself_does_not_end_the_sale() {

@@ -60,8 +60,11 @@ pub(super) async fn a_clock_that_is_set_back_leaves_no_event_waiting(bench: &Ben
     assert_eq!(ids(&first), ["a1", "b1"]);
     settle(&store, &first[1], again(LONG)).await;
     assert_eq!(take(&store, LONG).await, [], "leased, and put off");
+    put(bench, "c", 1..=1).await;
+    settle(&store, &take(&store, LONG).await[0], dead()).await;
+    assert_eq!(store.send_again(Again::AllDead, None).await.unwrap(), 1);
     bench.run("UPDATE outbox SET next_try = next_try + 3600000, put_off_at = put_off_at + 3600000").await;
-    assert_eq!(ids(&take(&store, LONG).await), ["a1", "b1"]);
+    assert_eq!(ids(&take(&store, LONG).await), ["a1", "b1", "c1"]);
     assert_eq!(take(&store, LONG).await, []);
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use super::world::World;
 
@@ -20,23 +20,46 @@ pub(super) enum Fault {
     StepClock,
 }
 
+/// Answers that come between two faults, or a slow machine would see little of a sale.
+const ANSWERS: usize = 40;
+/// How long they are waited for.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How far a sale is.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Answers that have come.
+    pub(super) answers: AtomicUsize,
+    /// Everybody is done.
+    pub(super) over: AtomicBool,
+}
+
 /// How often each fault was made.
 pub(super) type Made = BTreeMap<Fault, usize>;
 
-/// Makes faults until `stop`, then puts everything in order again. With at most `pause` between two faults.
-pub(super) fn run(mut world: World, seed: u64, pause: Duration, stop: &Arc<AtomicBool>) -> (World, Made) {
+/// Makes faults until the sale is over, then puts everything in order again. With at most `pause` between two faults, unless
+/// too little comes of it.
+pub(super) fn run(mut world: World, seed: u64, pause: Duration, sale: &Arc<Progress>) -> (World, Made) {
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut made = Made::new();
     let mut deck = Vec::new();
     // The whole deck once, however early everybody is done.
-    while !(stop.load(Ordering::Relaxed) && made.len() >= kinds(&world)) {
+    while !(sale.over.load(Ordering::Relaxed) && made.len() >= kinds(&world)) {
         let fault = loop {
             match deck.pop() {
                 Some(fault) => break fault,
                 None => deck = shuffled(&world, &mut chance),
             }
         };
+        let before = sale.answers.load(Ordering::Relaxed);
         std::thread::sleep(pause.mul_f64(0.3 + 0.7 * chance.f64()));
+        let deadline = Instant::now() + PATIENCE;
+        while !sale.over.load(Ordering::Relaxed)
+            && sale.answers.load(Ordering::Relaxed) < before + ANSWERS
+            && Instant::now() < deadline
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         make(&mut world, fault, &mut chance);
         *made.entry(fault).or_default() += 1;
     }

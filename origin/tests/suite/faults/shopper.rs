@@ -1,14 +1,15 @@
 //! Shoppers: what they do is decided by the seed and their number, when and what they are answered is not.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::goods::{Goods, Kind, Ware};
+use super::schedule::Progress;
 use crate::common::{Gate, Said, unix_seconds};
 use crate::stripe::{CARD, CONFIRMED, DECLINED};
 
@@ -66,6 +67,7 @@ pub(super) struct Crowd {
     pub(super) client: reqwest::Client,
     /// How long a shopper thinks at most.
     pub(super) leisure: Duration,
+    sale: Arc<Progress>,
     pub(super) told: Mutex<Vec<Told>>,
     pub(super) seen: Mutex<Vec<Seen>>,
     /// Calls that were never answered, to be repeated in the end.
@@ -88,7 +90,14 @@ struct Shopper<'a> {
 // === impl Crowd ===
 
 impl Crowd {
-    pub(super) fn new(seed: u64, gate: Gate, goods: Goods, bases: Vec<String>, leisure: Duration) -> Self {
+    pub(super) fn new(
+        seed: u64,
+        gate: Gate,
+        goods: Goods,
+        bases: Vec<String>,
+        leisure: Duration,
+        sale: Arc<Progress>,
+    ) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -103,6 +112,7 @@ impl Crowd {
             bases,
             client,
             leisure,
+            sale,
             told: Mutex::default(),
             seen: Mutex::default(),
             unanswered: Mutex::default(),
@@ -357,6 +367,7 @@ impl Shopper<'_> {
             self.crowd.lost.fetch_add(1, Ordering::Relaxed);
             return None;
         };
+        self.crowd.sale.answers.fetch_add(1, Ordering::Relaxed);
         let code = said.code().to_owned();
         let expected = match said.status.as_u16() {
             200 | 201 | 202 | 204 | 402 | 409 => true,
