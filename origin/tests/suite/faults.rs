@@ -55,6 +55,8 @@ use schedule::Progress;
 use shopper::Crowd;
 use world::{Store, Surroundings, World};
 
+/// Shoppers at a time.
+const AT_A_TIME: u64 = 256;
 /// How long the service may take to settle everything once nothing goes wrong any more, on a slow machine.
 const SETTLING: Duration = Duration::from_secs(240);
 
@@ -62,8 +64,6 @@ const SETTLING: Duration = Duration::from_secs(240);
 #[derive(Clone, Copy, Debug)]
 struct Size {
     shoppers: u64,
-    /// Of the shoppers.
-    at_a_time: u64,
     units: i64,
     /// The longest time between two faults.
     pause: Duration,
@@ -74,7 +74,6 @@ struct Size {
 /// What every test run does.
 const SHORT: Size = Size {
     shoppers: 2_000,
-    at_a_time: 256,
     units: 500,
     pause: Duration::from_millis(700),
     leisure: Duration::from_millis(500),
@@ -82,7 +81,6 @@ const SHORT: Size = Size {
 /// What `make faults` does unless it is told otherwise.
 const FULL: Size = Size {
     shoppers: 100_000,
-    at_a_time: 512,
     units: 25_000,
     pause: Duration::from_millis(1_500),
     leisure: Duration::from_millis(200),
@@ -115,7 +113,7 @@ async fn run(store: Store, seed: u64, size: Size) {
         std::thread::spawn(move || schedule::run(world, fate, size.pause, &sale))
     };
     let crowd = Arc::new(Crowd::new(chance.u64(..), gate, goods.clone(), bases, size.leisure, sale.clone()));
-    shop(&crowd, size).await;
+    shop(&crowd, size.shoppers).await;
     sale.over.store(true, Ordering::Relaxed);
     let (world, made) = tokio::task::spawn_blocking(move || faults.join().unwrap()).await.unwrap();
     weather.calm.store(true, Ordering::Relaxed);
@@ -161,15 +159,15 @@ async fn run(store: Store, seed: u64, size: Size) {
 }
 
 /// All of them, some at a time.
-async fn shop(crowd: &Arc<Crowd>, size: Size) {
+async fn shop(crowd: &Arc<Crowd>, shoppers: u64) {
     let next = Arc::new(AtomicU64::new(0));
-    let visits: Vec<_> = (0..size.at_a_time)
+    let visits: Vec<_> = (0..AT_A_TIME)
         .map(|_| {
             let (crowd, next) = (crowd.clone(), next.clone());
             tokio::spawn(async move {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= size.shoppers {
+                    if number >= shoppers {
                         return;
                     }
                     crowd.shop(number).await;

@@ -9,6 +9,9 @@ use super::world::World;
 
 /// Seconds that the clock is ahead.
 const STEPS: [i64; 5] = [-3_600, 0, 3_600, 30, 0];
+/// The same at the end: past the last hold that was made while the clock was ahead. Until it is over, its shopper may still
+/// confirm a payment, which so long is not settled.
+const AFTER_ALL: i64 = 3_660;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
@@ -63,7 +66,7 @@ pub(super) fn run(mut world: World, seed: u64, pause: Duration, sale: &Arc<Progr
         make(&mut world, fault, &mut chance);
         *made.entry(fault).or_default() += 1;
     }
-    world.step_clock(0);
+    world.step_clock(AFTER_ALL);
     (world, made)
 }
 
