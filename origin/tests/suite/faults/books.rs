@@ -99,6 +99,13 @@ impl Books {
         }
     }
 
+    /// Holds that are still to end by themselves.
+    pub(super) async fn held(&mut self) -> usize {
+        let all: Vec<(String,)> =
+            rows!(self, "SELECT id FROM reservations WHERE state IN ('held', 'paying')");
+        all.len()
+    }
+
     /// Purchases that are not at their end.
     pub(super) async fn unsettled(&mut self) -> usize {
         let all: Vec<(String,)> = rows!(
