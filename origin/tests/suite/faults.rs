@@ -260,7 +260,7 @@ async fn a_sale_on_postgres_survives_every_fault() {
 
 /// What `make faults` runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes an hour"]
+#[ignore = "takes hours"]
 async fn many_full_sales_survive_every_fault() {
     let seeds = from_environment("SEEDS").unwrap_or(20);
     let shoppers = from_environment("SHOPPERS").unwrap_or(FULL.shoppers);
