@@ -4,7 +4,9 @@
 //! or an address and is read again from time to time, so that keys can be rotated; while it cannot be read, the one that
 //! was read last stays in force.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -77,10 +79,15 @@ impl Admission {
     /// # Errors
     /// When there is no HTTP client to be had.
     pub(crate) fn new(terms: Terms, source: KeySource) -> Result<Self, reqwest::Error> {
+        let url = match &source {
+            KeySource::File(_) => "",
+            KeySource::Url(url) => url,
+        };
+        let client = crate::client::new(url)?;
         Ok(Self {
             terms: Arc::new(terms),
             source: Arc::new(source),
-            client: crate::client::new()?,
+            client,
             keys: Arc::new(Mutex::new(Keys { set: None, tried: Instant::now() })),
             wanted: Arc::new(tokio::sync::Notify::new()),
         })
@@ -125,7 +132,7 @@ impl Admission {
         match &*self.source {
             KeySource::File(path) => {
                 let path = path.clone();
-                let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
+                let read = tokio::task::spawn_blocking(move || read_file(&path)).await;
                 let jwks = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
                 if jwks.len() > LARGEST_KEY_SET { Err(too_large()) } else { Ok(jwks) }
             }
@@ -141,7 +148,10 @@ impl Admission {
                     }
                     Ok(Some(jwks))
                 };
-                fetched.await.map_err(|error: reqwest::Error| error.to_string())?.ok_or_else(too_large)
+                fetched
+                    .await
+                    .map_err(|error: reqwest::Error| error.without_url().to_string())?
+                    .ok_or_else(too_large)
             }
         }
     }
@@ -183,6 +193,14 @@ impl Admission {
             refused(refusal.code(), &refusal.to_string())
         })
     }
+}
+
+/// Reads so much of a file as tells whether it is too large: a device has no end.
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut jwks = Vec::new();
+    let most = u64::try_from(LARGEST_KEY_SET).unwrap_or(u64::MAX);
+    File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut jwks)?;
+    Ok(jwks)
 }
 
 /// 401: no token, or one that is not good.

@@ -75,8 +75,9 @@ use ropeline_token::Leeway;
 use serde::Deserialize;
 
 use crate::admission::{KeySource, Terms};
+use crate::client::is_local;
 use crate::model::{Kind, Product};
-use crate::store::{ProductSeed, SeedStock};
+use crate::store::{ProductSeed, SeedStock, Store};
 pub(crate) use notify::NotifyConfig;
 pub use notify::RawNotify;
 pub(crate) use outbox::{OutboxConfig, StreamConfig, WebhookConfig};
@@ -197,6 +198,8 @@ pub enum RawKind {
     Units,
 }
 
+/// The longest name of a unit, in characters.
+pub(crate) const LONGEST_LABEL: usize = 40;
 /// Each of them is a row.
 const MOST_UNITS: i64 = 1_000_000;
 
@@ -303,12 +306,18 @@ impl Faults {
 
 impl Database {
     fn read(written: PathBuf, faults: &mut Faults) -> Self {
-        if let Some(url) = written.to_str().filter(|written| written.contains("://")) {
-            faults.check(
-                url.starts_with("postgres://") || url.starts_with("postgresql://"),
-                "database",
-                "must name a file, or be the address of a PostgreSQL database: \"postgres://user:password@host/database\"",
-            );
+        let is_address = |written: &&str| written.contains("://") || written.starts_with("postgres:");
+        if let Some(url) = written.to_str().filter(is_address) {
+            if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+                if let Err(why) = Store::check_postgres(url) {
+                    faults.add("database", why);
+                }
+            } else {
+                faults.add(
+                    "database",
+                    "must name a file, or be the address of a PostgreSQL database: \"postgres://user:password@host/database\"",
+                );
+            }
             return Self::Postgres(url.to_owned());
         }
         faults.check(written.file_name().is_some(), "database", "must name a file");
@@ -333,9 +342,7 @@ impl RawConfig {
     /// # Errors
     /// When it is no TOML or has members missing, unknown or of the wrong type; line and column are named.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
-        toml::from_str(text).map_err(|error| {
-            ConfigError(vec![Fault { field: String::new(), mend: error.to_string().trim_end().to_owned() }])
-        })
+        toml::from_str(text).map_err(|error| unreadable(text, &error))
     }
 
     /// Checks it.
@@ -422,8 +429,38 @@ impl RawConfig {
     }
 }
 
+/// What is wrong with a file's form, and where. Nothing of what it says: that may be a secret, and errors are logged.
+fn unreadable(text: &str, error: &toml::de::Error) -> ConfigError {
+    // What serde found stands in these; what it expected is no secret.
+    let found = ["invalid type: string", "invalid value: string", "unknown variant"];
+    let message = match found.into_iter().find(|found| error.message().starts_with(found)) {
+        Some(found) => {
+            let expected = error.message().rsplit_once(", expected ").map_or("", |(_, expected)| expected);
+            format!("{found}, expected {expected}")
+        }
+        None => error.message().to_owned(),
+    };
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let (line, column) = (
+        before.matches('\n').count() + 1,
+        before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
+    );
+    let mend = format!("line {line}, column {column}: {message}");
+    ConfigError(vec![Fault { field: String::new(), mend }])
+}
+
+/// An address that can be asked, with a port that there is.
+fn address(url: &str) -> Option<Uri> {
+    url.parse::<Uri>().ok().filter(|_| reqwest::Url::parse(url).is_ok())
+}
+
+/// Whether a claim of a token can be so: as tokens have them, or nobody would ever be let in.
+fn is_claim(text: &str) -> bool {
+    (1..=255).contains(&text.len()) && text.trim() == text && !text.contains(char::is_control)
+}
+
 fn authority(url: &str) -> Option<String> {
-    let uri: Uri = url.parse().ok()?;
+    let uri = address(url)?;
     let bare = matches!(uri.path(), "" | "/") && uri.query().is_none() && !url.contains('#');
     let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;
     (bare && matches!(uri.scheme_str(), Some("http" | "https")))
@@ -440,28 +477,24 @@ fn is_confidential(uri: &Uri) -> bool {
         }
 }
 
-/// Whether it is on this machine.
-fn is_local(uri: &Uri) -> bool {
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
 fn key_source(admission: &RawAdmission, faults: &mut Faults) -> Option<KeySource> {
     match (&admission.jwks_file, &admission.jwks_url) {
-        (Some(path), None) => Some(KeySource::File(path.clone())),
+        (Some(path), None) => {
+            faults.check(path.file_name().is_some(), "admission.jwks_file", "must name a file");
+            Some(KeySource::File(path.clone()))
+        }
         (None, Some(url)) => {
-            let uri = url.parse::<Uri>().ok();
-            if uri
-                .as_ref()
-                .is_some_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some())
-            {
+            let is_good = |uri: Uri| {
+                matches!(uri.scheme_str(), Some("http" | "https"))
+                    && uri.authority().is_some_and(|authority| !authority.as_str().contains('@'))
+            };
+            if address(url).is_some_and(is_good) {
                 return Some(KeySource::Url(url.clone()));
             }
             faults.add(
                 "admission.jwks_url",
-                format!(
-                    "{url:?} is no http:// or https:// address; name the gateway's key set, or a file with jwks_file"
-                ),
+                "is no http:// or https:// address, or has a user or password in it; name the gateway's key set, or a file \
+                 with jwks_file",
             );
             None
         }
@@ -477,8 +510,16 @@ fn key_source(admission: &RawAdmission, faults: &mut Faults) -> Option<KeySource
 }
 
 fn terms(admission: &RawAdmission, faults: &mut Faults) -> Option<Terms> {
-    faults.check(!admission.issuer.is_empty(), "admission.issuer", "must be the gateway's issuer");
-    faults.check(!admission.audience.is_empty(), "admission.audience", "must be the sale");
+    faults.check(
+        is_claim(&admission.issuer),
+        "admission.issuer",
+        "must be the gateway's issuer, of 1 to 255 bytes without spaces around them",
+    );
+    faults.check(
+        is_claim(&admission.audience),
+        "admission.audience",
+        "must be the sale, of 1 to 255 bytes without spaces around them",
+    );
     match Leeway::from_seconds(admission.leeway_seconds) {
         Ok(leeway) => Some(Terms {
             issuer: admission.issuer.clone(),
@@ -505,14 +546,17 @@ fn check_product(product: &RawProduct, at: &str, faults: &mut Faults) {
         format!("{:?} must be 1 to 40 characters of a-z, 0-9 and -", product.id),
     );
     faults.check(
-        (1..=200).contains(&product.name.chars().count()),
+        (1..=200).contains(&product.name.chars().count())
+            && product.name.trim() == product.name
+            && !product.name.contains(char::is_control),
         &format!("{at}.name"),
-        "must have 1 to 200 characters",
+        "must have 1 to 200 characters on one line, no space around them",
     );
     faults.check(
-        product.description.len() <= 4_000,
+        product.description.len() <= 4_000
+            && !product.description.contains(|c: char| c.is_control() && !c.is_whitespace()),
         &format!("{at}.description"),
-        "must have at most 4000 bytes",
+        "must have at most 4000 bytes, and no control characters",
     );
     faults.check(
         (0..=100_000_000_000).contains(&product.price_minor),
@@ -561,7 +605,7 @@ fn check_labels(product: &RawProduct, at: &str, faults: &mut Faults) {
         format!("are {count}, but total = {}; name each unit once", product.total),
     );
     for label in &product.labels {
-        let good = (1..=40).contains(&label.chars().count())
+        let good = (1..=LONGEST_LABEL).contains(&label.chars().count())
             && label.trim() == label
             && !label.chars().any(char::is_control);
         if !good || !seen.insert(label.as_str()) {
@@ -577,6 +621,14 @@ fn check_labels(product: &RawProduct, at: &str, faults: &mut Faults) {
 // === impl RawProduct ===
 
 impl RawProduct {
+    /// Reads the TOML of a `[[products]]` table, without that line.
+    ///
+    /// # Errors
+    /// As [`RawConfig::from_toml`].
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|error| unreadable(text, &error))
+    }
+
     /// Checks a product that is in no file.
     ///
     /// # Errors

@@ -43,8 +43,9 @@ use keys::InFlight;
 use load::Load;
 use request::Flavour;
 
-/// Headers by which a request is known to come from the public: the gateway sets the last three, other proxies the first.
-const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
+/// Headers by which a request is known to come from the public: the gateway sets the last three, other proxies one of the others.
+const FORWARDED: [&str; 6] =
+    ["forwarded", "via", "x-real-ip", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 
 /// What every handler needs; cheap to clone.
 #[derive(Clone)]

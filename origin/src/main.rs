@@ -2,6 +2,8 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
@@ -125,8 +127,27 @@ enum OutboxCommand {
     },
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().command {
+fn main() -> ExitCode {
+    let Err(error) = run(Arguments::parse().command) else { return ExitCode::SUCCESS };
+    let _ = writeln!(std::io::stderr(), "Error: {}", words(&error));
+    ExitCode::FAILURE
+}
+
+/// What an error says, and its causes where it does not say them itself.
+fn words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if !words.contains(cause.trim_end()) {
+            words += if words.is_empty() { "" } else { ": " };
+            words += cause.trim_end();
+        }
+    }
+    words
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Serve { config } => serve(&config),
         Command::Audit { config, resume } => audit(&config, resume.as_deref()),
         Command::Migrate { config } => migrate(&config),
@@ -170,8 +191,8 @@ fn product(what: ProductCommand) -> anyhow::Result<()> {
                 std::fs::read_to_string(&product)
             };
             let text = text.with_context(|| format!("{} cannot be read", product.display()))?;
-            let product: RawProduct =
-                toml::from_str(&text).with_context(|| format!("{} is no product", product.display()))?;
+            let product = RawProduct::from_toml(&text)
+                .with_context(|| format!("{} is no product", product.display()))?;
             let id = product.id.clone();
             runtime()?.block_on(operator::add_product(&read(&config)?, product))?;
             Ok(writeln!(std::io::stdout(), "{id}: on sale")?)
@@ -273,8 +294,11 @@ fn serve(config: &Path) -> anyhow::Result<()> {
     log();
     let config = read(config)?;
     let runtime = runtime()?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         ropeline_origin::run(config, shutdown()?).await?;
         Ok(())
-    })
+    });
+    // What was told to stop while it started may have a call to the system open that never ends.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    served
 }

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use crate::config::{Config, NotifyConfig};
 use crate::outbox::{OF_A_SINK, connection, pause_after};
 use mail::Unfit;
+pub(crate) use mail::mailbox;
 
 /// How long is waited for new entries at a time.
 const BLOCK: Duration = Duration::from_secs(1);
@@ -115,7 +116,9 @@ impl Worker {
     /// Reads and mails a few entries. `Some`: the mail server is not there.
     async fn round(&mut self) -> Result<Option<String>, redis::RedisError> {
         self.join().await?;
-        let (entries, read_at) = (self.read().await?, Instant::now());
+        let (mut entries, read_at) = (self.read().await?, Instant::now());
+        // None of them stands in the way of the same others each time.
+        fastrand::shuffle(&mut entries);
         for entry in entries {
             // Before somebody else reads them.
             if read_at.elapsed() > self.config.retry / 2 {
@@ -195,7 +198,17 @@ impl Worker {
                 tracing::info!(event = field(entry, "id"), "mailed");
                 Outcome::Done
             }
-            Err(error) => judge(&error),
+            Err(error) => match judge(&error) {
+                // Where the server is well otherwise, this mail is what it cannot do with, or hangs up on; the others are not to
+                // wait for it.
+                Outcome::Away(why)
+                    if error.status().is_none()
+                        && self.transport.test_connection().await.is_ok_and(|well| well) =>
+                {
+                    Outcome::Refused(why)
+                }
+                outcome => outcome,
+            },
         }
     }
 
@@ -250,7 +263,14 @@ impl Worker {
 /// What the mail server's words mean. They are not repeated: there may be an address in them.
 fn judge(error: &smtp::Error) -> Outcome {
     let Some(code) = error.status().map(u16::from) else {
-        let why = if error.is_timeout() { "no answer in time" } else { "no connection" };
+        let why = if error.is_timeout() {
+            "no answer in time"
+        } else if error.is_client() {
+            // As a way to log in, or addresses in other letters than ASCII's.
+            "it cannot do what is needed"
+        } else {
+            "no connection"
+        };
         return Outcome::Away(why.to_owned());
     };
     let why = format!("status {code}");

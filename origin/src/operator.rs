@@ -9,7 +9,7 @@ use crate::payments::Payments;
 use crate::payments::stripe::Stripe;
 use crate::payments::test_provider::{self, TestProvider};
 use crate::service::settings;
-use crate::store::{Again, OpenError, OutboxEvent, Resumed, Store, StoreError};
+use crate::store::{Again, OpenError, OutboxEvent, Resumed, SeedError, Store, StoreError};
 
 /// Why the operator's wish came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +23,14 @@ pub enum OperatorError {
     /// The operating system has no randomness to give.
     #[error("no randomness: {0}")]
     Random(#[from] getrandom::Error),
+    /// Nobody of that name is told anything.
+    #[error("no sink {name:?} is configured, and nothing waits for one of that name; there are: {known}")]
+    NoSink {
+        /// As asked for.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
     /// The product is not as products have to be.
     #[error(transparent)]
     Product(#[from] ConfigError),
@@ -98,14 +106,14 @@ pub async fn add_product(config: &Config, product: RawProduct) -> Result<(), Ope
     if config.products.iter().any(|other| other.product.id == id) {
         return Err(OperatorError::InFile(id));
     }
-    if store(config).await?.audit().await?.products.iter().any(|other| other.id == id) {
-        return Err(OperatorError::Exists(id));
-    }
-    match &config.database {
-        Database::File(path) => Store::add_sqlite(path, &[seed]).await?,
-        Database::Postgres(url) => drop(Store::open_postgres(url, &[seed], settings(config)?).await?),
-    }
-    Ok(())
+    let added = match &config.database {
+        Database::File(path) => Store::add_sqlite(path, &seed).await,
+        Database::Postgres(url) => Store::add_postgres(url, &seed).await,
+    };
+    added.map_err(|error| match error {
+        OpenError::Seed(SeedError::Exists(id)) => OperatorError::Exists(id),
+        error => error.into(),
+    })
 }
 
 /// Every product in the books.
@@ -172,7 +180,24 @@ pub async fn outbox(
     only_dead: bool,
     limit: u32,
 ) -> Result<Vec<OutboxEvent>, OperatorError> {
-    Ok(store(config).await?.outbox(sink, only_dead, limit).await?)
+    let found = store(config).await?.outbox(sink, only_dead, limit).await?;
+    if found.is_empty() {
+        known_sink(config, sink)?;
+    }
+    Ok(found)
+}
+
+/// Refuses a sink that is a slip of the pen. One that is not configured any more may still have events waiting, which is for the
+/// caller to know.
+fn known_sink(config: &Config, sink: Option<&str>) -> Result<(), OperatorError> {
+    let known = config.outbox.sinks();
+    match sink {
+        Some(name) if !known.iter().any(|one| one == name) => {
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            Err(OperatorError::NoSink { name: name.to_owned(), known })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Has an event sent again, or every dead one where none is named, to `sink` or to every one, as if it had never been
@@ -182,5 +207,9 @@ pub async fn outbox(
 /// When the books are not there, or cannot be written.
 pub async fn resend(config: &Config, event: Option<&str>, sink: Option<&str>) -> Result<u64, OperatorError> {
     let which = event.map_or(Again::AllDead, |id| Again::One(id.to_owned()));
-    Ok(store(config).await?.send_again(which, sink.map(str::to_owned)).await?)
+    let sent = store(config).await?.send_again(which, sink.map(str::to_owned)).await?;
+    if sent == 0 {
+        known_sink(config, sink)?;
+    }
+    Ok(sent)
 }

@@ -9,6 +9,9 @@ use async_trait::async_trait;
 use crate::checkout::Report;
 use signature::WebhookSecret;
 
+/// More of what a payment service says to a shopper is not kept, in characters.
+const LONGEST_WORDS: usize = 500;
+
 /// A payment, as both sides know it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Charge {
@@ -160,6 +163,25 @@ pub(crate) trait Payments: Send + Sync + 'static {
     fn read(&self, body: &[u8]) -> Result<Message, serde_json::Error>;
 }
 
+/// A payment service's words for the shopper as they can be kept and shown: on one line, and no longer than anybody reads.
+pub(crate) fn words(said: &str) -> String {
+    said.chars().take(LONGEST_WORDS).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+// === impl Message ===
+
+impl Message {
+    /// Whether its names are such as can be kept.
+    #[must_use]
+    pub(crate) fn is_plain(&self) -> bool {
+        let is_plain = |name: &str| (1..=255).contains(&name.len()) && !name.contains(char::is_control);
+        [Some(&self.id), Some(&self.kind), self.purchase.as_ref(), self.reference.as_ref()]
+            .into_iter()
+            .flatten()
+            .all(|name| is_plain(name))
+    }
+}
+
 // === impl Status ===
 
 impl Status {
@@ -169,8 +191,8 @@ impl Status {
         Some(match self {
             Self::Unknown | Self::Opened | Self::Pending { .. } => return None,
             Self::Authorised => (Report::Authorised, None),
-            Self::Declined(reason) => (Report::Declined, Some(reason)),
-            Self::CaptureRefused(reason) => (Report::CaptureRefused, Some(reason)),
+            Self::Declined(reason) => (Report::Declined, Some(words(&reason))),
+            Self::CaptureRefused(reason) => (Report::CaptureRefused, Some(words(&reason))),
             Self::Captured => (Report::Captured, None),
             Self::Voided => (Report::Voided, None),
             Self::Refunded => (Report::Refunded, None),

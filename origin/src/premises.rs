@@ -14,11 +14,23 @@ pub enum PremisesError {
         /// The lock file.
         lock: PathBuf,
     },
-    /// The lock or the database cannot be looked at.
+    /// The database cannot be looked at.
     #[error("{}: {error}", .path.display())]
     Unreadable {
         /// Which.
         path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Nothing can be written beside the database.
+    #[error(
+        "{} cannot be opened: {error}; the folder has to be there, and this user has to be able to write in it, for the database \
+         and what stands beside it",
+        .lock.display()
+    )]
+    Folder {
+        /// The lock file.
+        lock: PathBuf,
         /// Why.
         error: std::io::Error,
     },
@@ -119,7 +131,7 @@ fn lock(database: &Path) -> Result<File, PremisesError> {
     path.push("-lock");
     let path = PathBuf::from(path);
     let lock = File::options().create(true).truncate(false).write(true).open(&path);
-    let lock = lock.map_err(|error| PremisesError::Unreadable { path: path.clone(), error })?;
+    let lock = lock.map_err(|error| PremisesError::Folder { lock: path.clone(), error })?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => {

@@ -272,7 +272,8 @@ async fn keep_sweeping(store: Store) {
     }
 }
 
-/// Runs a whole service: [`Origin::bind`] and [`Origin::serve`].
+/// Runs a whole service: [`Origin::bind`] and [`Origin::serve`]. `shutdown` ends it while it starts, too: a database that does
+/// not answer can take long.
 ///
 /// # Errors
 /// When it cannot be started.
@@ -280,6 +281,11 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), StartError> {
-    Origin::bind(config).await?.serve(shutdown).await;
+    let mut shutdown = Box::pin(shutdown);
+    let origin = tokio::select! {
+        origin = Origin::bind(config) => origin?,
+        () = &mut shutdown => return Ok(()),
+    };
+    origin.serve(shutdown).await;
     Ok(())
 }

@@ -11,6 +11,7 @@ mod ops;
 mod outbox;
 mod postgres;
 mod rows;
+mod schema;
 mod seed;
 mod sqlite;
 #[cfg(test)]
@@ -41,6 +42,16 @@ pub enum OpenError {
     /// The database said no.
     #[error("the database cannot be opened: {0}")]
     Database(#[from] sqlx::Error),
+    /// The file cannot be opened or written.
+    #[error(
+        "{} cannot be opened as a database: {error}; this user has to be able to read and write it and in its folder", .path.display()
+    )]
+    File {
+        /// As configured.
+        path: std::path::PathBuf,
+        /// Why.
+        error: sqlx::Error,
+    },
     /// The schema could not be brought up to date.
     #[error("the database's schema cannot be brought up to date: {0}")]
     Migrate(#[from] sqlx::migrate::MigrateError),
@@ -275,6 +286,14 @@ impl Store {
         Ok(Self { books, extension_ms, sinks })
     }
 
+    /// What is wrong with the address of a PostgreSQL database, in words without anything secret.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn check_postgres(url: &str) -> Result<(), String> {
+        Postgres::check_address(url)
+    }
+
     /// Makes the tables in the PostgreSQL database at `url`, or brings them up to date.
     ///
     /// # Errors
@@ -283,12 +302,20 @@ impl Store {
         Postgres::migrate(url).await
     }
 
-    /// Puts products on sale in the SQLite file at `path`, which exists, beside whoever is at it already.
+    /// Puts a new product on sale in the SQLite file at `path`, which exists, beside whoever is at it already.
     ///
     /// # Errors
-    /// When there is none, it cannot be opened, or a product does not fit what the books have under its name.
-    pub(crate) async fn add_sqlite(path: &Path, products: &[ProductSeed]) -> Result<(), OpenError> {
-        Sqlite::add(path, products).await
+    /// When there is none, it cannot be opened, or the books have a product of that name.
+    pub(crate) async fn add_sqlite(path: &Path, product: &ProductSeed) -> Result<(), OpenError> {
+        Sqlite::add(path, product).await
+    }
+
+    /// Puts a new product on sale in the PostgreSQL database at `url`, beside whoever is at it already.
+    ///
+    /// # Errors
+    /// As [`Store::open_postgres`], and when the books have a product of that name.
+    pub(crate) async fn add_postgres(url: &str, product: &ProductSeed) -> Result<(), OpenError> {
+        Postgres::add(url, product).await
     }
 
     async fn change<O: Operation>(&self, operation: O) -> Result<O::Output, StoreError> {

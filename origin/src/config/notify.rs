@@ -11,7 +11,8 @@ use lettre::{AsyncSmtpTransport, Tokio1Executor};
 use serde::Deserialize;
 
 use super::outbox::is_key;
-use super::{Faults, OutboxConfig, RawProduct, StreamConfig, is_local};
+use super::{Faults, OutboxConfig, RawProduct, StreamConfig};
+use crate::client::is_local;
 
 /// The worker that mails order confirmations, as written.
 #[derive(Clone, Deserialize)]

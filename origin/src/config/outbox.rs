@@ -4,11 +4,10 @@ use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
-use http::Uri;
 use redis::IntoConnectionInfo as _;
 use serde::Deserialize;
 
-use super::{Faults, is_confidential};
+use super::{Faults, address, is_confidential};
 use crate::outbox::signing::Secret;
 
 /// Sinks of events, as written.
@@ -149,7 +148,7 @@ impl WebhookConfig {
 
 /// Whether events may be sent there.
 fn is_address(url: &str) -> bool {
-    url.parse::<Uri>().is_ok_and(|uri| is_confidential(&uri)) && !url.contains('#')
+    address(url).is_some_and(|uri| is_confidential(&uri)) && !url.contains('#')
 }
 
 /// Whether it can be the name of a key in Redis that people have to type.
@@ -173,6 +172,14 @@ pub(super) fn check(raw: RawOutbox, faults: &mut Faults) -> OutboxConfig {
         !matches!(server, Some(Err(_))),
         "outbox.redis_url",
         "is no address of a Redis server, as \"rediss://user:password@redis.example:6379/0\"",
+    );
+    let believes_anybody = |server: &redis::ConnectionInfo| {
+        matches!(server.addr(), redis::ConnectionAddr::TcpTls { insecure: true, .. })
+    };
+    faults.check(
+        !server.as_ref().and_then(|server| server.as_ref().ok()).is_some_and(believes_anybody),
+        "outbox.redis_url",
+        "must not end in #insecure, by which any server is believed; have the system trust the authority of its certificate",
     );
     let mut names = HashSet::new();
     let mut webhooks = Vec::new();

@@ -5,10 +5,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::Uri;
 use serde::Deserialize;
 
-use super::{Database, Faults, RawProduct, is_confidential};
+use super::{Database, Faults, RawProduct, address, is_confidential};
 use crate::payments::signature::WebhookSecret;
 use crate::payments::stripe::{self, SecretKey};
 
@@ -131,7 +130,10 @@ fn test(raw: &RawPayments, database: &Database, faults: &mut Faults) -> Option<P
         format!("must be at most 3600000, is {}", raw.test_delay_ms),
     );
     let Some(secret) = WebhookSecret::new(&raw.webhook_secret) else {
-        faults.add("payments.webhook_secret", "must have at least 16 characters; take 32 random ones");
+        faults.add(
+            "payments.webhook_secret",
+            "must have at least 16 characters and no spaces; take 32 random ones",
+        );
         return None;
     };
     let database = match (&raw.test_database, database) {
@@ -174,7 +176,7 @@ fn account(
     faults.check(
         !secrets.is_empty() && secrets.len() == raw.webhook_secrets.len() && secrets.len() <= 4,
         "payments.stripe.webhook_secrets",
-        "must list one to four secrets of the webhook endpoint, of at least 16 characters each",
+        "must list one to four secrets of the webhook endpoint, of at least 16 characters each and no spaces",
     );
     let kinds: HashSet<&String> = raw.at_once.iter().collect();
     let good = |kind: &String| {
@@ -205,7 +207,7 @@ fn account(
 
 /// Whether a secret may be sent there.
 fn is_safe(base_url: &str) -> bool {
-    let Ok(uri) = base_url.parse::<Uri>() else { return false };
+    let Some(uri) = address(base_url) else { return false };
     let bare = matches!(uri.path(), "" | "/") && uri.query().is_none() && !base_url.contains('#');
     bare && is_confidential(&uri)
 }

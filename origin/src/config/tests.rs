@@ -129,7 +129,8 @@ fn units_are_numbered_or_named_each_once() {
     }
     let many = GOOD.replace("total = 250", "total = 1000001\nkind = \"units\"");
     assert_eq!(faults(&many), ["products[0].total"]);
-    assert!(RawConfig::from_toml(&with("kind = \"seats\"")).unwrap_err().to_string().contains("seats"));
+    let seats = RawConfig::from_toml(&with("kind = \"seats\"")).unwrap_err().to_string();
+    assert!(seats.contains("unknown variant, expected `count` or `units`"), "{seats}");
 }
 
 #[test]
@@ -281,5 +282,82 @@ fn sinks_have_names_addresses_and_secrets() {
         let fields: Vec<String> =
             with(from, to).unwrap_err().0.into_iter().map(|fault| fault.field).collect();
         assert_eq!(fields, [field], "{from} -> {to}");
+    }
+}
+
+/// What is wrong with `GOOD` after a change.
+fn mends(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "{from}");
+    RawConfig::from_toml(&GOOD.replacen(from, to, 1)).and_then(RawConfig::check).unwrap_err().to_string()
+}
+
+#[test]
+fn what_cannot_be_read_is_named_by_its_place_and_not_shown() {
+    let secret = "webhook_secret = \"whsec_0123456789abcdef\"";
+    for (to, said) in [
+        ("webhook_secret = whsec_gazelle", "line 12, column 18: string values must be quoted"),
+        ("webhook_secret = \"whsec_gazelle", "line 12, column 32: invalid basic string"),
+        (
+            "webhook_secret = [\"whsec_gazelle\"]",
+            "line 12, column 18: invalid type: sequence, expected a string",
+        ),
+        (
+            "reconcile_seconds = \"gazelle, expected \"",
+            "line 12, column 21: invalid type: string, expected u64",
+        ),
+        ("provider = \"gazelle\"", "line 12, column 12: unknown variant, expected `test` or `stripe`"),
+        (
+            "stripe = { secret_key = \"a\", webhook_secrets = \"gazelle\" }",
+            "line 12, column 48: invalid type: string, expected a sequence",
+        ),
+        ("webhook_secret = \"gazelle\"\nwebhook_secret = \"gazelle\"", "line 13, column 1: duplicate key"),
+    ] {
+        let refused = mends(secret, to);
+        assert!(refused.contains(said) && !refused.contains("gazelle"), "{refused}");
+    }
+}
+
+#[test]
+fn addresses_are_such_as_can_be_asked() {
+    for (from, to, said) in [
+        ("http://127.0.0.1:8080/", "http://127.0.0.1:99999/", "admission.jwks_url"),
+        ("http://127.0.0.1:8080/", "http://gazelle:gazelle@127.0.0.1/", "admission.jwks_url"),
+        (
+            "public_url = \"https://shop.example\"",
+            "public_url = \"https://shop.example:99999\"",
+            "public_url",
+        ),
+        ("\"origin.db\"", "\"postgres:/gazelle\"", "database"),
+        ("\"origin.db\"", "\"postgres://a:gazelle@h:99999/d\"", "invalid port"),
+        ("\"origin.db\"", "\"postgres://a:gazelle@h/d?sslmode=verify-ful\"", "verify-ful"),
+        ("\"origin.db\"", "\"postgres://a@h/d?sslmod=verify-full&pasword=gazelle\"", "?sslmod=…"),
+        (
+            "[[products]]",
+            "[outbox]\nredis_url = \"rediss://:gazelle@h/#insecure\"\n[[products]]",
+            "#insecure",
+        ),
+        (
+            "[[products]]",
+            "[[outbox.webhooks]]\nname = \"a\"\nurl = \"https://h:99999/gazelle\"\nsecrets = []\n[[products]]",
+            "outbox.webhooks[0].url",
+        ),
+    ] {
+        let refused = mends(from, to);
+        assert!(refused.contains(said) && !refused.contains("gazelle"), "{refused}");
+    }
+}
+
+#[test]
+fn names_are_such_as_can_be_kept_and_shown() {
+    for name in [" ", "a ", "a\\nb", "a\\u0000b"] {
+        assert!(mends("\"Night Runner\"", &format!("\"{name}\"")).contains("products[0].name"), "{name}");
+    }
+    let described = |text: &str| format!("\"Night Runner\"\ndescription = \"{text}\"");
+    assert!(mends("\"Night Runner\"", &described("a\\u0000b")).contains("products[0].description"));
+    let lines = GOOD.replace("\"Night Runner\"", &described("a\\nb"));
+    assert!(RawConfig::from_toml(&lines).and_then(RawConfig::check).is_ok());
+    for claim in ["issuer = \"https://shop.example\"", "audience = \"sneaker\""] {
+        let name = claim.split(' ').next().unwrap();
+        assert!(mends(claim, &format!("{name} = \" \"")).contains(&format!("admission.{name}")));
     }
 }

@@ -95,9 +95,9 @@ fn complete(method: &str, operation: &mut Operation) {
         problem(operation, "403", "`cross_site`: the request came from a page of another site.");
         problem(operation, "408", "`body_too_slow`");
         problem(operation, "413", "`body_too_large`");
+        problem(operation, "415", "`content_type_unknown`, `content_coding_unknown`");
     }
     if method == "post" {
-        problem(operation, "415", "`content_type_unknown`");
         problem(
             operation,
             "422",

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use ropeline_token::Refusal;
@@ -24,6 +24,8 @@ pub(super) const LARGEST_BODY: usize = 16 * 1024;
 const LARGEST_WEBHOOK: usize = 256 * 1024;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
+/// Whence a browser says that a request comes.
+const SITE: &str = "sec-fetch-site";
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Who is answered.
@@ -109,16 +111,21 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
 
 /// Lets in whoever brings a good token, and tells the gateway how the visitor stands and what is left with whatever is
 /// answered: it learns of both from these answers alone.
-pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(super) async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
+    let flavour = Flavour::of(request.method(), request.headers());
     let visitor = match visitor(&app, request.headers()) {
         Ok(visitor) => visitor,
-        Err(answer) => {
-            return respond::answer(Flavour::of(request.method(), request.headers()), &answer);
-        }
+        Err(answer) => return respond::answer(flavour, &answer),
     };
-    request.extensions_mut().insert(Visitor(visitor.clone()));
+    let (mut parts, body) = request.into_parts();
+    parts.extensions.insert(Visitor(visitor.clone()));
+    let body = read_body(&app, &parts, body).await;
+    // Only now: who sends slowly keeps nobody busy.
     let busy = app.load.enter();
-    let mut response = next.run(request).await;
+    let mut response = match body {
+        Ok(body) => next.run(Request::from_parts(parts, body.into())).await,
+        Err(answer) => respond::answer(flavour, &answer),
+    };
     // After the call, which may have changed it. Nothing said is better than the call's answer lost.
     let lease = app.store.lease(&visitor).await.unwrap_or_default();
     respond::feedback(&mut response, lease, app.store.stock(), app.load.percent());
@@ -164,19 +171,26 @@ impl FromRequest<App> for Call {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
-        let Visitor(visitor) = Visitor::from_request_parts(&mut parts, app).await?;
-        let flavour = Flavour::of(&parts.method, &parts.headers);
-        let read = async {
-            same_site(app, &parts.headers)?;
-            read_body(body).await
-        };
-        let body = read.await.map_err(|answer: Answer| respond::answer(flavour, &answer))?;
+        let Look { visitor, flavour } = Look::from_request_parts(&mut parts, app).await?;
+        let body = axum::body::to_bytes(body, LARGEST_BODY).await;
+        let body = body.map_err(|_| respond::answer(flavour, &Answer::unavailable()))?.into();
         Ok(Self { visitor, flavour, headers: parts.headers, body })
     }
 }
 
-/// Reads a whole body, or says what is wrong with it.
-async fn read_body(body: Body) -> Result<Vec<u8>, Answer> {
+/// Reads a whole body, or says why the request is not taken.
+async fn read_body(app: &App, parts: &Parts, body: Body) -> Result<Vec<u8>, Answer> {
+    if parts.method != Method::GET && parts.method != Method::HEAD {
+        same_site(app, &parts.headers)?;
+        if parts.headers.get_all(CONTENT_ENCODING).iter().any(|coding| coding != "identity") {
+            return Err(Answer::problem(
+                415,
+                "content_coding_unknown",
+                "The request is in an unknown form",
+                "Send the body as it is, without Content-Encoding.",
+            ));
+        }
+    }
     read_up_to(body, LARGEST_BODY).await
 }
 
@@ -206,14 +220,16 @@ async fn read_up_to(body: Body, most: usize) -> Result<Vec<u8>, Answer> {
 
 /// A page of another site may not act in the visitor's name.
 fn same_site(app: &App, headers: &HeaderMap) -> Result<(), Answer> {
-    let text = |name: &str| headers.get(name).and_then(|line| line.to_str().ok());
-    let foreign = match (text("sec-fetch-site"), text(ORIGIN.as_str())) {
-        (Some(site), _) => matches!(site, "cross-site" | "same-site"),
-        (None, Some(origin)) => {
-            let from = origin.split_once("://").map_or("", |(_, authority)| authority).to_ascii_lowercase();
-            from != *app.authority && Some(from.as_str()) != text(HOST.as_str())
-        }
-        (None, None) => false,
+    let lines = |name: &str| headers.get_all(name).iter().map(|line| line.to_str().unwrap_or_default());
+    let host = lines(HOST.as_str()).next();
+    let is_own = |origin: &str| {
+        let from = origin.split_once("://").map_or("", |(_, authority)| authority).to_ascii_lowercase();
+        from == *app.authority || Some(from.as_str()) == host
+    };
+    let foreign = if headers.contains_key(SITE) {
+        !lines(SITE).all(|site| matches!(site, "same-origin" | "none"))
+    } else {
+        !lines(ORIGIN.as_str()).all(is_own)
     };
     if foreign {
         return Err(Answer::problem(
@@ -238,7 +254,7 @@ impl Call {
             }
             "application/json" => {
                 let body: &[u8] = if self.body.is_empty() { b"{}" } else { &self.body };
-                serde_json::from_slice(body).map_err(|error| invalid(format!("The JSON: {error}.")))
+                object(body).map_err(|error| invalid(format!("The JSON: {error}.")))
             }
             _ => Err(Answer::problem(
                 415,
@@ -248,4 +264,13 @@ impl Call {
             )),
         }
     }
+}
+
+/// Reads a JSON object. An array of its members' values in their order, which serde would take for it, is none.
+pub(crate) fn object<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
+    let first = json.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
+    if first == Some(&b'[') {
+        return Err(serde::de::Error::custom("an object is needed, not an array"));
+    }
+    serde_json::from_slice(json)
 }

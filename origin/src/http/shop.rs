@@ -11,8 +11,10 @@ use super::request::{Call, Flavour, Id, Look};
 use super::{App, keys, pages, respond};
 use crate::answer::Answer;
 use crate::checkout::{Hold, Payment};
+use crate::config::LONGEST_LABEL;
 use crate::documents::{Problem, ProductDocument, ProductLinks, PurchaseDocument, ReservationDocument};
 use crate::model::{Kind, Purchase};
+use crate::notify::mailbox;
 use crate::store::{Begun, Claim, KeyUse, ProductView, StoreError, Wanted};
 
 #[derive(Deserialize)]
@@ -94,7 +96,7 @@ impl ReserveContent {
             (Some(units), None) => {
                 let mut chosen = Vec::with_capacity(units.len());
                 for unit in units.iter().map(|unit| unit.trim()).filter(|unit| !unit.is_empty()) {
-                    if unit.chars().any(char::is_control) {
+                    if unit.contains(char::is_control) || unit.chars().count() > LONGEST_LABEL {
                         return refuse(
                             "unit_unknown",
                             "There is no such unit",
@@ -119,14 +121,12 @@ impl ReserveContent {
     }
 }
 
-/// An address for the confirmation: enough of a look that it can be written to, and nothing else can.
+/// An address for the confirmation: one that a mail can be sent to, written as it is and no other way, since a confirmation that
+/// comes to nothing is noticed by nobody.
 fn email(given: Option<&str>) -> Result<Option<String>, Answer> {
     let Some(given) = given.map(str::trim).filter(|given| !given.is_empty()) else { return Ok(None) };
-    let whole = given.split_once('@').is_some_and(|(name, host)| {
-        !name.is_empty() && !host.is_empty() && !host.contains('@') && !host.starts_with('.')
-    });
     let plain = given.chars().all(|c| !c.is_whitespace() && !c.is_control() && !"<>,;:\"()[]\\".contains(c));
-    if whole && plain && given.len() <= 254 {
+    if plain && given.len() <= 254 && mailbox(given).is_some() {
         return Ok(Some(given.to_owned()));
     }
     Err(Answer::problem(
@@ -402,7 +402,7 @@ pub(super) async fn purchase(State(app): State<App>, Id(id): Id, look: Look) -> 
 pub(super) async fn returned(State(app): State<App>, Id(id): Id, look: Look) -> Response {
     match app.store.purchase(&id, &look.visitor).await {
         Ok(Some(found)) => {
-            if let Err(error) = app.cashier.drive(&found.id).await {
+            if let Err(error) = drive(&app, found.id.clone()).await {
                 tracing::warn!(%error, purchase = found.id, "left to the reconciler");
             }
             respond::see_other(&found.path())

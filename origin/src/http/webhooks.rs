@@ -10,7 +10,7 @@ use crate::checkout::{self, Report};
 use crate::documents::{Problem, Received};
 use crate::model::Purchase;
 use crate::payments::signature::{self, SignatureError};
-use crate::payments::{Message, Says};
+use crate::payments::{Message, Says, words};
 use crate::store::{Event, StoreError};
 
 /// `POST /webhooks/payments`. 200 once the event is on disk, also when it had come before or says nothing that counts.
@@ -49,6 +49,10 @@ async fn take(app: &App, request: Request) -> Result<(), Answer> {
     let message = app.payments.read(&raw).map_err(|error| {
         Answer::problem(400, "body_invalid", "This webhook cannot be read", format!("{error}."))
     })?;
+    if message.says != Says::Nothing && !message.is_plain() {
+        let why = "Its names are of 1 to 255 characters, none of them a control character.";
+        return Err(Answer::problem(400, "body_invalid", "This webhook cannot be read", why));
+    }
     let purchase = match message.says {
         Says::Nothing => return Ok(()),
         Says::Told(report, ref reason) => {
@@ -73,7 +77,13 @@ async fn take(app: &App, request: Request) -> Result<(), Answer> {
 }
 
 fn event(message: Message, purchase: String, report: Option<Report>, reason: Option<String>) -> Event {
-    Event { id: message.id, kind: message.kind, purchase, report, reason }
+    Event {
+        id: message.id,
+        kind: message.kind,
+        purchase,
+        report,
+        reason: reason.map(|reason| words(&reason)),
+    }
 }
 
 /// Asks the payment service, if what was said does not fit the books. Only what was answered is taken for so; the event is

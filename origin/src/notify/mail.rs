@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use lettre::Message;
 use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart};
+use lettre::{Address, Message};
 use serde::Deserialize;
 
 use crate::config::NotifyConfig;
@@ -64,7 +64,7 @@ pub(super) fn confirmation(
     }
     let Sold { purchase, email } = serde_json::from_str(payload?).map_err(|_| Unfit::Unreadable)?;
     let Some(email) = email else { return Ok(None) };
-    let to = Mailbox::new(None, email.parse().map_err(|_| Unfit::Address)?);
+    let to = mailbox(&email).ok_or(Unfit::Address)?;
     let Bought { id: purchase, amount_minor, currency, reservation } = purchase;
     let Units { product, quantity, units } = reservation;
     let product = one_line(config.products.get(&product).unwrap_or(&product));
@@ -98,6 +98,14 @@ pub(super) fn confirmation(
         .multipart(MultiPart::alternative_plain_html(plain, html))
         .map(Some)
         .map_err(|_| Unfit::Mail)
+}
+
+/// Whom a mail to this address goes to; `None`: to nobody. Hosts in other letters than ASCII's are written as mail servers of any
+/// age know them (RFC 5891).
+pub(crate) fn mailbox(email: &str) -> Option<Mailbox> {
+    let (name, host) = email.rsplit_once('@')?;
+    let host = if host.is_ascii() { host.to_owned() } else { idna::domain_to_ascii(host).ok()? };
+    Some(Mailbox::new(None, Address::new(name, host).ok()?))
 }
 
 /// Whatever it is, it starts no line of its own.

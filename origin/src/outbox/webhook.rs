@@ -29,7 +29,7 @@ impl Webhook {
     /// # Errors
     /// When TLS cannot be set up.
     pub(super) fn new(config: WebhookConfig) -> Result<Self, reqwest::Error> {
-        Ok(Self { client: crate::client::new()?, config })
+        Ok(Self { client: crate::client::new(&config.url)?, config })
     }
 
     /// How long a delivery takes at most.

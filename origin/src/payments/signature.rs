@@ -40,10 +40,10 @@ impl std::fmt::Debug for WebhookSecret {
 }
 
 impl WebhookSecret {
-    /// A secret of at least 16 bytes; `None` if it is shorter.
+    /// A secret of at least 16 characters; `None` if it is shorter, or has others than ASCII's visible ones.
     #[must_use]
     pub(crate) fn new(secret: &str) -> Option<Self> {
-        if secret.len() < 16 {
+        if secret.len() < 16 || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
             return None;
         }
         Hmac::new_from_slice(secret.as_bytes()).ok().map(Self)
@@ -216,6 +216,8 @@ mod tests {
 
     #[test]
     fn a_secret_that_can_be_guessed_is_not_taken() {
-        assert!(WebhookSecret::new("short").is_none());
+        for secret in ["short", "                ", "0123456789 abcdef", "0123456789abcdef\n"] {
+            assert!(WebhookSecret::new(secret).is_none(), "{secret:?}");
+        }
     }
 }

@@ -151,7 +151,7 @@ impl Stripe {
     /// # Errors
     /// When TLS cannot be set up.
     pub(crate) fn new(settings: Settings) -> Result<Self, reqwest::Error> {
-        let http = crate::client::new()?;
+        let http = crate::client::new(&settings.base_url)?;
         let client = Client::new(http, &settings.base_url, &settings.secret_key.0, settings.timeout);
         Ok(Self { client, settings })
     }

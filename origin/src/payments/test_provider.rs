@@ -153,7 +153,7 @@ impl TestProvider {
             options: options.create_if_missing(false),
             news: Arc::new(Notify::new()),
             secrets: [secret],
-            client: crate::client::new()?,
+            client: crate::client::new("http://localhost")?,
             delay_ms: i64::try_from(delay.as_millis()).unwrap_or(i64::MAX / 2),
         })
     }

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use sqlx::postgres::{PgConnectOptions, PgPool};
 
 use super::ops::Operation;
+use super::seed::Existing;
 use super::tx::WriteError;
 use super::{Claim, OpenError, ProductSeed, Settings, StoreError};
 use crate::answer::Answer;
@@ -63,9 +64,22 @@ struct Shared {
 // === impl Postgres ===
 
 impl Postgres {
+    /// As [`super::Store::check_postgres`].
+    pub(super) fn check_address(url: &str) -> Result<(), String> {
+        connect::check_address(url)
+    }
+
     /// Brings the schema of the database at `url` up to date.
     pub(super) async fn migrate(url: &str) -> Result<(), OpenError> {
         connect::migrate(&connect::parse(url)?).await
+    }
+
+    /// As [`super::Store::add_postgres`].
+    pub(super) async fn add(url: &str, product: &ProductSeed) -> Result<(), OpenError> {
+        let options = connect::parse(url)?;
+        in_time(connect::check(&options)).await?;
+        let options = connect::session(options);
+        Ok(seed::seed(&options, std::slice::from_ref(product), Existing::Refuse).await?)
     }
 
     /// As [`super::Store::open_postgres`].
@@ -88,7 +102,7 @@ impl Postgres {
         });
         // From here on it waits for locks of others.
         tokio::spawn(overtime::watch(Arc::downgrade(&shared)));
-        seed::seed(&shared.options, products).await?;
+        seed::seed(&shared.options, products, Existing::Update).await?;
         in_time(figures::count(&shared)).await?;
         tokio::spawn(figures::keep_counting(Arc::downgrade(&shared)));
         Ok(Self { lanes: Arc::new(in_time(Lanes::open(shared.clone())).await?), shared })

@@ -20,9 +20,21 @@ pub(crate) enum SeedStock {
     Units(Vec<String>),
 }
 
+/// What is done about a product that the books have already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Existing {
+    /// It is made to be as it is given now.
+    Update,
+    /// It is left as it is, and nothing is done.
+    Refuse,
+}
+
 /// The configured products do not fit the books.
 #[derive(Debug, thiserror::Error)]
 pub enum SeedError {
+    /// It is there, and was to be new.
+    #[error("product {0:?} is in the books already")]
+    Exists(String),
     /// The database said no.
     #[error("the products cannot be stored: {0}")]
     Database(#[from] sqlx::Error),

@@ -28,6 +28,8 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::ops::Operation;
+use super::schema::{refuse_foreign, refuse_other};
+use super::seed::Existing;
 use super::{Claim, OpenError, ProductSeed, Settings, StoreError};
 use crate::answer::Answer;
 use crate::model::Stock;
@@ -65,8 +67,11 @@ impl Sqlite {
         settings: Settings,
     ) -> Result<Self, OpenError> {
         let mut connection = connect(&options(path).create_if_missing(true)).await?;
+        if has_tables(&mut connection).await? {
+            refuse_foreign(&MIGRATIONS, &mut connection).await?;
+        }
         MIGRATIONS.run(&mut connection).await?;
-        seed::seed(&mut connection, products).await?;
+        seed::seed(&mut connection, products, Existing::Update).await?;
         // These books are one service's at a time, so whoever had a lease is gone.
         sqlx::query(
             "UPDATE idempotency_keys SET lease_owner = NULL, lease_until = NULL WHERE answer IS NULL",
@@ -88,7 +93,7 @@ impl Sqlite {
     pub(super) async fn attach(path: &Path, settings: Settings) -> Result<Self, OpenError> {
         // Books that are gone are not to be taken for new.
         let options = options(path);
-        let mut connection = connect(&options).await?;
+        let mut connection = connect_as_is(&options).await?;
         let stock = writer::stock(&mut connection).await?;
         let (commits, committed) = watch::channel(Committed { stock, at: Instant::now() });
         let reads = SqlitePoolOptions::new()
@@ -102,9 +107,9 @@ impl Sqlite {
     }
 
     /// As [`super::Store::add_sqlite`].
-    pub(super) async fn add(path: &Path, products: &[ProductSeed]) -> Result<(), OpenError> {
-        let mut connection = connect(&options(path)).await?;
-        seed::seed(&mut connection, products).await?;
+    pub(super) async fn add(path: &Path, product: &ProductSeed) -> Result<(), OpenError> {
+        let mut connection = connect_as_is(&options(path)).await?;
+        seed::seed(&mut connection, std::slice::from_ref(product), Existing::Refuse).await?;
         connection.close().await?;
         Ok(())
     }
@@ -148,9 +153,28 @@ fn options(path: &Path) -> SqliteConnectOptions {
 
 /// A connection whose commits are durable.
 async fn connect(options: &SqliteConnectOptions) -> Result<SqliteConnection, OpenError> {
-    let mut connection = options.connect().await?;
+    let mut connection = options.connect().await.map_err(|error| {
+        let path = options.get_filename().to_owned();
+        OpenError::File { path, error }
+    })?;
     refuse_forgetful(&mut connection).await?;
     Ok(connection)
+}
+
+/// A connection to books that somebody else brings up to date.
+async fn connect_as_is(options: &SqliteConnectOptions) -> Result<SqliteConnection, OpenError> {
+    let mut connection = connect(options).await?;
+    if !has_tables(&mut connection).await? {
+        return Err(OpenError::Unfit("the file has no books in it".to_owned()));
+    }
+    refuse_other(&MIGRATIONS, &mut connection, "start this service, which brings them up to date").await?;
+    Ok(connection)
+}
+
+async fn has_tables(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = '_sqlx_migrations')")
+        .fetch_one(connection)
+        .await
 }
 
 /// `synchronous` and the journal are asked for at connect; some file systems and builds do not give them.

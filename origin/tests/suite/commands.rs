@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use ropeline_origin::operator;
+use ropeline_test_postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::common::{ISSUER, SALE, SECRET, Shop, said};
@@ -148,4 +150,184 @@ async fn migrate_says_what_it_did_and_every_command_says_what_is_wrong() {
     refused(&["product", "add", "-"], &config, SOCKS, "database");
     assert!(!gone.exists(), "books that are gone were taken for new");
     refused(&["audit"], &folder.path().join("none.toml"), "", "cannot be read");
+}
+
+/// Two operators at once, or one who is impatient: what the first one said stands.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_product_that_is_added_many_times_at_once_is_added_once() {
+    let server = Postgres::start();
+    let url = server.create("shop");
+    for on_postgres in [false, true] {
+        let mut shop = Shop::open(3).await;
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("origin.toml");
+        if on_postgres {
+            shop.close().await;
+            postgres::on(&mut shop.raw, &url);
+            operator::migrate(&shop.raw.clone().check().unwrap()).await.unwrap();
+        }
+        write_config(&shop, &config);
+        let product = |total: usize| {
+            format!(
+                "id = \"late\"\nname = \"Late\"\nprice_minor = {total}\ncurrency = \"EUR\"\ntotal = {total}\n"
+            )
+        };
+        let all: Vec<Output> = std::thread::scope(|scope| {
+            let adding: Vec<_> = (1..=4)
+                .map(|total| {
+                    let (config, text) = (&config, product(total));
+                    scope.spawn(move || run(&["product", "add", "-"], config, &text))
+                })
+                .collect();
+            adding.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        let added: Vec<usize> = (1..=4).filter(|total| all[total - 1].status.success()).collect();
+        assert_eq!(added.len(), 1, "{all:?}");
+        let listed: Value = serde_json::from_str(&told(&["product", "list"], &config, "")).unwrap();
+        let late = listed.as_array().unwrap().iter().find(|one| one["id"] == "late").unwrap();
+        assert_eq!(late["total"], added[0]);
+        refused(&["product", "add", "-"], &config, &product(9), "is in the books already");
+    }
+}
+
+#[tokio::test]
+async fn a_sink_that_nobody_knows_is_a_slip_of_the_pen() {
+    let shop = Shop::open(3).await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("origin.toml");
+    write_config(&shop, &config);
+    for words in [&["outbox", "list"][..], &["outbox", "resend", "--all-dead"]] {
+        refused(
+            &[words, &["--sink", "webhook:warehose"]].concat(),
+            &config,
+            "",
+            "no sink \"webhook:warehose\"",
+        );
+        told(words, &config, "");
+    }
+}
+
+#[tokio::test]
+async fn books_of_another_version_are_left_alone_by_every_command() {
+    let mut shop = Shop::open(3).await;
+    shop.close().await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("origin.toml");
+    write_config(&shop, &config);
+    let product = "id = \"late\"\nname = \"Late\"\nprice_minor = 1\ncurrency = \"EUR\"\ntotal = 1\n";
+    let commands = [
+        &["audit"][..],
+        &["product", "list"],
+        &["product", "add", "-"],
+        &["reconcile"],
+        &["outbox", "list"],
+        &["outbox", "resend", "--all-dead"],
+    ];
+    let newer = "INSERT INTO _sqlx_migrations SELECT 99999999999999, 'later', installed_on, 1, checksum, 1
+                 FROM _sqlx_migrations LIMIT 1";
+    let older = "DELETE FROM _sqlx_migrations WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)";
+    // The second ends what the first did, and one migration more.
+    for (sql, why) in [(newer, "newer ropeline-origin"), (older, ""), (older, "older ropeline-origin")] {
+        sqlx::query(sql).execute(&mut shop.books().await).await.unwrap();
+        for words in commands.into_iter().filter(|_| !why.is_empty()) {
+            refused(words, &config, product, why);
+        }
+        if why.starts_with("newer") {
+            refused(&["serve"], &config, "", why);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_lacks_rights_is_told_which() {
+    let server = Postgres::start();
+    let url = server.create("shop");
+    let mut shop = Shop::open(3).await;
+    shop.close().await;
+    postgres::on(&mut shop.raw, &url);
+    let raw = shop.raw.clone();
+    server.psql("shop", "CREATE ROLE weak LOGIN");
+    let weak = |url: &str| {
+        let mut raw = raw.clone();
+        let more = if url.contains('?') { "&" } else { "?" };
+        raw.database = format!("{url}{more}user=weak").into();
+        raw.check().unwrap()
+    };
+    let refused = operator::migrate(&weak(&url)).await.unwrap_err().to_string();
+    assert!(refused.contains("GRANT CREATE ON SCHEMA public"), "{refused}");
+    operator::migrate(&raw.clone().check().unwrap()).await.unwrap();
+    let refused = operator::audit(&weak(&url)).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("\"weak\" may not read and write") && refused.contains("GRANT SELECT"),
+        "{refused}"
+    );
+    server.psql(
+        "shop",
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO weak;
+         GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO weak",
+    );
+    assert!(operator::audit(&weak(&url)).await.unwrap().balanced);
+}
+
+#[test]
+fn an_error_is_said_once_and_nothing_secret_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("origin.toml");
+    std::fs::write(&config, "listen = 'x'\n[payments]\nwebhook_secret = whsec_gazelle\n").unwrap();
+    let refused = run(&["serve"], &config, "");
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        said.contains("line 3, column 18: string values must be quoted") && !said.contains("gazelle"),
+        "{said}"
+    );
+
+    let missing = folder.path().join("missing/shop.db");
+    let text = format!(
+        "listen = '127.0.0.1:0'\ndatabase = {missing:?}\npublic_url = 'https://shop.example'\n\
+         [admission]\njwks_url = 'http://127.0.0.1:9/'\nissuer = 'a'\naudience = 'a'\n\
+         [payments]\nwebhook_secret = '{SECRET}'\n\
+         [[products]]\nid = 'a'\nname = 'a'\nprice_minor = 1\ncurrency = 'EUR'\ntotal = 1\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    for words in [["serve"], ["audit"]] {
+        let said = String::from_utf8(run(&words, &config, "").stderr).unwrap();
+        assert!(said.contains("shop.db") && said.contains("folder"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+/// A database that takes connections and says nothing: whoever started the service can end it all the same.
+#[test]
+fn a_service_that_cannot_start_can_be_stopped() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (config, jwks) = (folder.path().join("origin.toml"), folder.path().join("jwks.json"));
+    std::fs::write(&jwks, crate::common::Gate::new(1).jwks()).unwrap();
+    let text = format!(
+        "listen = '127.0.0.1:0'\ndatabase = 'postgres://a@{}/a'\npublic_url = 'https://shop.example'\n\
+         [admission]\njwks_file = {jwks:?}\nissuer = 'a'\naudience = 'a'\n\
+         [payments]\nwebhook_secret = '{SECRET}'\ntest_database = {:?}\n\
+         [[products]]\nid = 'a'\nname = 'a'\nprice_minor = 1\ncurrency = 'EUR'\ntotal = 1\n",
+        silent.local_addr().unwrap(),
+        folder.path().join("payments.db"),
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut service = Command::new(env!("CARGO_BIN_EXE_ropeline-origin"))
+        .args(["serve", "--config"])
+        .arg(&config)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _database = silent.accept().unwrap();
+    assert!(Command::new("kill").arg(service.id().to_string()).status().unwrap().success());
+    for _ in 0..1_200 {
+        if let Some(status) = service.try_wait().unwrap() {
+            assert!(status.success(), "{status}");
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    service.kill().unwrap();
+    panic!("it did not stop");
 }

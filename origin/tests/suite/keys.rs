@@ -85,3 +85,37 @@ async fn keys_may_come_late_are_rotated_and_outlive_a_bad_answer() {
     until(&shop, &new, 200).await;
     assert_eq!(code_of(&shop, &old).await, (401, "key_unknown".into()), "withdrawn keys are");
 }
+
+/// What goes without TLS because it stays on this machine does not leave it through a proxy that the environment names.
+#[tokio::test]
+async fn a_gateway_on_this_machine_is_asked_past_any_proxy() {
+    let gate = Gate::new(3);
+    let published = Arc::<Mutex<Published>>::default();
+    published.lock().unwrap().answer = Some(gate.jwks());
+    let url = publish(published.clone()).await;
+    let (folder, port) = (tempfile::tempdir().unwrap(), crate::receivers::free_port());
+    let config = folder.path().join("origin.toml");
+    let text = format!(
+        "listen = '127.0.0.1:{port}'\ndatabase = {:?}\npublic_url = 'https://shop.example'\n\
+         [admission]\njwks_url = '{url}'\nissuer = 'a'\naudience = 'a'\n\
+         [payments]\nwebhook_secret = '{}'\n\
+         [[products]]\nid = 'a'\nname = 'a'\nprice_minor = 1\ncurrency = 'EUR'\ntotal = 1\n",
+        folder.path().join("shop.db"),
+        crate::common::SECRET,
+    );
+    std::fs::write(&config, text).unwrap();
+    let process = std::process::Command::new(env!("CARGO_BIN_EXE_ropeline-origin"))
+        .args(["serve", "--config"])
+        .arg(&config)
+        .envs(["http_proxy", "HTTP_PROXY", "ALL_PROXY"].map(|name| (name, "http://127.0.0.1:9")))
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let _process = crate::receivers::Killed(process);
+    let client = crate::common::client();
+    crate::receivers::eventually("a key set", || async {
+        let health = client.get(format!("http://127.0.0.1:{port}/healthz")).send().await.ok()?;
+        health.status().is_success().then_some(())
+    })
+    .await;
+}

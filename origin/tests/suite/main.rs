@@ -8,12 +8,14 @@
     reason = "a test stops at the first thing that is not as it should be"
 )]
 
+mod authority;
 mod checkout;
 mod commands;
 mod common;
 mod crash;
 mod faults;
 mod holds;
+mod hostile;
 mod idempotency;
 mod keys;
 mod localstripe;
@@ -26,6 +28,7 @@ mod postgres;
 mod postgres_tls;
 mod premises;
 mod receivers;
+mod receivers_tls;
 mod shop;
 mod slow;
 mod stops;

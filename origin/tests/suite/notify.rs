@@ -1,6 +1,7 @@
 //! Order confirmations by mail: from the stream, through a real mail server.
 
 use std::io::Read;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -11,11 +12,16 @@ use crate::common::{ISSUER, SALE, SECRET, Shop};
 use crate::outbox::buy;
 use crate::receivers::{Killed, MailServer, Redis, eventually};
 
-const STREAM: &str = "shop";
-const EMAIL: &str = "ann@example.org";
+pub const STREAM: &str = "shop";
+pub const EMAIL: &str = "ann@example.org";
 
 /// Runs the worker, which tries again after a second and gives up a mail that was refused twice.
 fn worker(redis: &Redis, mails: &MailServer, folder: &TempDir) -> Killed {
+    worker_at(redis, &mails.url(), folder, &[])
+}
+
+/// The same, with the mail server's address and variables of the environment.
+pub fn worker_at(redis: &Redis, smtp_url: &str, folder: &TempDir, environment: &[(&str, &Path)]) -> Killed {
     let config = folder.path().join("origin.toml");
     let text = format!(
         "listen = '127.0.0.1:0'\ndatabase = 'none.db'\npublic_url = 'https://shop.example'\n\
@@ -25,13 +31,14 @@ fn worker(redis: &Redis, mails: &MailServer, folder: &TempDir) -> Killed {
          [notify]\nsmtp_url = '{}'\nfrom = 'Shop <orders@shop.example>'\ntries = 2\nretry_seconds = 1\n\
          [[products]]\nid = 'runner'\nname = 'Night Runner'\nprice_minor = 18900\ncurrency = 'EUR'\ntotal = 9\n",
         redis.url(),
-        mails.url(),
+        smtp_url,
     );
     std::fs::write(&config, text).unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_ropeline-origin"))
         .args(["notify", "--config"])
         .arg(config)
         .env_remove("RUST_LOG")
+        .envs(environment.iter().copied())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -39,14 +46,14 @@ fn worker(redis: &Redis, mails: &MailServer, folder: &TempDir) -> Killed {
 }
 
 /// What a worker logged, once it is killed.
-fn log(mut worker: Killed) -> String {
+pub fn log(mut worker: Killed) -> String {
     worker.0.kill().unwrap();
     let mut log = String::new();
     worker.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();
     log
 }
 
-async fn shop(redis: &Redis) -> Shop {
+pub async fn shop(redis: &Redis) -> Shop {
     let url = redis.url();
     Shop::open_with(9, |raw| {
         raw.outbox = RawOutbox { redis_url: Some(url), stream: STREAM.into(), ..RawOutbox::default() };
@@ -55,7 +62,7 @@ async fn shop(redis: &Redis) -> Shop {
 }
 
 /// How many entries the group has read and not confirmed.
-async fn pending(redis: &Redis) -> Option<usize> {
+pub async fn pending(redis: &Redis) -> Option<usize> {
     let pending: redis::RedisResult<redis::streams::StreamPendingReply> = redis::cmd("XPENDING")
         .arg(STREAM)
         .arg("ropeline-notify")
@@ -64,7 +71,21 @@ async fn pending(redis: &Redis) -> Option<usize> {
     Some(pending.ok()?.count())
 }
 
-async fn all_confirmed(redis: &Redis) {
+/// How often the entry that is pending was read.
+pub async fn tries(redis: &Redis) -> Option<usize> {
+    let pending: redis::streams::StreamPendingCountReply = redis::cmd("XPENDING")
+        .arg(STREAM)
+        .arg("ropeline-notify")
+        .arg("-")
+        .arg("+")
+        .arg(1)
+        .query_async(&mut redis.connection().await)
+        .await
+        .ok()?;
+    Some(pending.ids.first()?.times_delivered)
+}
+
+pub async fn all_confirmed(redis: &Redis) {
     eventually("nothing pending", || async { (pending(redis).await == Some(0)).then_some(()) }).await;
 }
 
@@ -194,4 +215,27 @@ async fn what_a_worker_left_when_it_died_is_mailed_by_another() {
     let _worker = worker(&redis, &mails, &folder);
     mails.first(1).await;
     all_confirmed(&redis).await;
+}
+
+/// A server of the old kind, which knows no addresses in other letters than ASCII's: it takes every mail but those.
+#[tokio::test]
+async fn a_mail_that_the_server_cannot_take_does_not_hold_up_the_others() {
+    let (redis, mut mails, folder) = (Redis::start().await, MailServer::new(), tempfile::tempdir().unwrap());
+    mails.start(1 << 20).await;
+    let shop = shop(&redis).await;
+    buy(&shop, "uma", Some("ü@example.org")).await;
+    buy(&shop, "host", Some("ann@münchen.example")).await;
+    for visitor in ["ann", "bob"] {
+        buy(&shop, visitor, Some(EMAIL)).await;
+    }
+    redis.first(STREAM, 4).await;
+    let worker = worker(&redis, &mails, &folder);
+    let sent = mails.first(3).await;
+    assert!(sent.iter().any(|mail| mail.contains("To: ann@xn--mnchen-3ya.example")), "{sent:?}");
+    let dead = redis.first(&format!("{STREAM}:dead"), 1).await;
+    assert!(dead[0]["payload"].contains("ü@example.org"), "{dead:?}");
+    assert_eq!(dead[0]["failure"], "it cannot do what is needed");
+    all_confirmed(&redis).await;
+    assert_eq!(mails.mails().len(), 3);
+    assert!(!log(worker).contains("example.org"));
 }

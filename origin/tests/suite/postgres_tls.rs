@@ -3,43 +3,16 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use ropeline_origin::{Config, operator};
 use ropeline_test_postgres::Postgres;
-use tempfile::TempDir;
 
+use crate::authority::Authority;
 use crate::common::{Shop, raw_config};
 
-/// Somebody who certifies servers.
-struct Authority {
-    folder: TempDir,
-    issuer: CertifiedIssuer<'static, KeyPair>,
-}
-
-// === impl Authority ===
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("root.pem"), issuer.pem()).unwrap();
-        Self { folder, issuer }
-    }
-
-    fn root(&self) -> PathBuf {
-        self.folder.path().join("root.pem")
-    }
-
-    /// A server at `address` with a certificate for `name`.
-    fn server(&self, address: Ipv4Addr, name: &str) -> Postgres {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Postgres::start_with_tls(address, &certificate.pem(), &key.serialize_pem())
-    }
+/// A server at `address` with a certificate for `name`.
+fn server(authority: &Authority, address: Ipv4Addr, name: &str) -> Postgres {
+    let (certificate, key) = authority.certify(name);
+    Postgres::start_with_tls(address, &certificate, &key)
 }
 
 /// A loopback address that no other test has.
@@ -55,7 +28,7 @@ fn url(address: Ipv4Addr, mode: &str, root: &Path) -> PathBuf {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_spoken_to_under_tls_and_only_with_the_right_certificate() {
     let (ours, theirs, at) = (Authority::new("ours"), Authority::new("theirs"), address());
-    let mut server = ours.server(at, &at.to_string());
+    let mut server = server(&ours, at, &at.to_string());
     server.create("shop");
     let books = tempfile::tempdir().unwrap();
     let config = |url: PathBuf| {
@@ -87,7 +60,7 @@ async fn a_server_is_spoken_to_under_tls_and_only_with_the_right_certificate() {
         assert!(refused.contains("UnknownIssuer"), "{mode}: {refused}");
     }
     server.stop();
-    let other = ours.server(at, "db.example");
+    let other = self::server(&ours, at, "db.example");
     other.create("shop");
     let refused = refusal(config(url(at, "verify-full", &ours.root()))).await;
     assert!(refused.contains("NotValidForName"), "{refused}");

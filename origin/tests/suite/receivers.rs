@@ -183,16 +183,28 @@ pub struct MailServer {
     dir: TempDir,
     port: u16,
     server: Option<Killed>,
+    /// More words for its command line.
+    words: Vec<String>,
 }
 
 impl MailServer {
     /// One that is not there yet.
     pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), port: free_port(), server: None }
+        Self::with(&[])
+    }
+
+    /// The same, with more words for aiosmtpd's command line.
+    pub fn with(words: &[&str]) -> Self {
+        let words = words.iter().map(|&word| word.to_owned()).collect();
+        Self { dir: tempfile::tempdir().unwrap(), port: free_port(), server: None, words }
     }
 
     pub fn url(&self) -> String {
         format!("smtp://127.0.0.1:{}", self.port)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Starts it; it takes mails up to so many bytes.
@@ -203,7 +215,9 @@ impl MailServer {
         assert!(python.exists(), "{} is missing: run scripts/setup.sh test", python.display());
         let child = Command::new(python)
             .args(["-m", "aiosmtpd", "--nosetuid", "--listen", &format!("127.0.0.1:{}", self.port)])
-            .args(["--size", &largest.to_string(), "--class", "aiosmtpd.handlers.Mailbox"])
+            .args(["--size", &largest.to_string()])
+            .args(&self.words)
+            .args(["--class", "aiosmtpd.handlers.Mailbox"])
             .arg(self.mailbox())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

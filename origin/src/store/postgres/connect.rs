@@ -3,11 +3,12 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::migrate::{Migrate, Migrator};
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
 
 use crate::store::OpenError;
+use crate::store::schema::{refuse_foreign, refuse_other};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/postgres");
 
@@ -44,6 +45,43 @@ const SESSION: [(&str, &str); 12] = [
     ("tcp_keepalives_idle", "10"),
 ];
 
+/// What may stand behind the `?` of an address, as libpq has it. The driver passes over what it does not know, so that a slip
+/// of the pen in `sslmode` would leave the connection unprotected.
+const PARAMETERS: [&str; 17] = [
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "ssl-mode",
+    "ssl-root-cert",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "user",
+];
+
+/// What is wrong with an address, nothing secret in it.
+pub(super) fn check_address(url: &str) -> Result<(), String> {
+    let parsed = reqwest::Url::parse(url).map_err(|error| {
+        format!(
+            "is no address of a PostgreSQL database ({error}); \"postgres://user:password@host/database\" is"
+        )
+    })?;
+    for (key, _) in parsed.query_pairs() {
+        if !PARAMETERS.contains(&&*key) && !key.starts_with("options[") {
+            return Err(format!("has ?{key}=…, which means nothing; known are {}", PARAMETERS.join(", ")));
+        }
+    }
+    PgConnectOptions::from_str(url).map(drop).map_err(|error| error.to_string())
+}
+
 /// An address of a database as something to connect by.
 pub(super) fn parse(url: &str) -> Result<PgConnectOptions, OpenError> {
     Ok(PgConnectOptions::from_str(url)?.application_name(SETTING_UP))
@@ -69,9 +107,68 @@ pub(super) async fn pool(options: PgConnectOptions) -> Result<PgPool, sqlx::Erro
 pub(super) async fn migrate(options: &PgConnectOptions) -> Result<(), OpenError> {
     let mut connection = options.connect().await?;
     refuse_server(&mut connection).await?;
-    MIGRATIONS.run(&mut connection).await?;
+    if has_tables(&mut connection).await? {
+        refuse_foreign(&MIGRATIONS, &mut connection).await.map_err(denied)?;
+    }
+    MIGRATIONS.run(&mut connection).await.map_err(|error| denied(error.into()))?;
     connection.close().await?;
     Ok(())
+}
+
+/// Says what to do where a role lacks the right to migrate.
+fn denied(error: OpenError) -> OpenError {
+    match &error {
+        OpenError::Migrate(MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _))
+            if is_denied(cause) =>
+        {
+            OpenError::Unfit(format!(
+                "this role may not make or change the tables ({cause}); have their owner migrate, or GRANT CREATE ON SCHEMA \
+                 public TO the role"
+            ))
+        }
+        _ => error,
+    }
+}
+
+/// What the role has to read and write.
+const OWN: [&str; 10] = [
+    "_sqlx_migrations",
+    "buckets",
+    "idempotency_keys",
+    "outbox",
+    "payment_events",
+    "products",
+    "purchases",
+    "reservations",
+    "unit_places",
+    "units",
+];
+
+/// Whether the role lacks a right (`insufficient_privilege`).
+fn is_denied(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "42501")
+}
+
+/// The role has to read and write the tables, which may be another's.
+async fn refuse_rights(connection: &mut PgConnection) -> Result<(), OpenError> {
+    let lacking: Option<(String, String)> = sqlx::query_as(
+        "SELECT current_user::text, c.relname::text FROM pg_class c
+         WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('_sqlx_migrations'))
+         AND CASE WHEN c.relname = '_sqlx_migrations' THEN NOT has_table_privilege(c.oid, 'SELECT')
+             WHEN c.relkind = 'r' THEN NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+                 AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))
+             WHEN c.relkind = 'S' THEN NOT has_sequence_privilege(c.oid, 'USAGE')
+             ELSE false END
+         AND c.relname = ANY ($1) ORDER BY 2 LIMIT 1",
+    )
+    .bind(OWN)
+    .fetch_optional(connection)
+    .await?;
+    let Some((role, name)) = lacking else { return Ok(()) };
+    Err(OpenError::Unfit(format!(
+        "the role {role:?} may not read and write {name}; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES, and USAGE ON ALL \
+         SEQUENCES, IN SCHEMA public TO it, or give the role that migrated"
+    )))
 }
 
 /// Refuses a server, a role or a schema that would break the books' promises, saying how to mend it.
@@ -144,44 +241,17 @@ async fn refuse_forgetful(connection: &mut PgConnection) -> Result<(), OpenError
 }
 
 async fn refuse_schema(connection: &mut PgConnection) -> Result<(), OpenError> {
-    let there: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
-        .fetch_one(&mut *connection)
-        .await?;
-    if !there {
+    if !has_tables(connection).await? {
         return Err(OpenError::Unfit(
             "the database has no tables yet; run `ropeline-origin migrate`".to_owned(),
         ));
     }
-    let table = MIGRATIONS.table_name.as_ref();
-    if let Some(version) = connection.dirty_version(table).await? {
-        return Err(OpenError::Unfit(format!(
-            "migration {version} came to nothing half way; restore a backup"
-        )));
-    }
-    let applied = connection.list_applied_migrations(table).await?;
-    if let Some(newer) = applied.iter().find(|applied| !MIGRATIONS.version_exists(applied.version)) {
-        return Err(OpenError::Unfit(format!(
-            "the tables are of a newer ropeline-origin (migration {}); run that one",
-            newer.version
-        )));
-    }
-    for migration in MIGRATIONS.iter() {
-        match applied.iter().find(|applied| applied.version == migration.version) {
-            None => {
-                return Err(OpenError::Unfit(
-                    "the tables are of an older ropeline-origin; run `ropeline-origin migrate`".to_owned(),
-                ));
-            }
-            Some(applied) if applied.checksum != migration.checksum => {
-                return Err(OpenError::Unfit(format!(
-                    "migration {} was another one when it was run; these are not this program's tables",
-                    migration.version
-                )));
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(())
+    refuse_rights(connection).await?;
+    refuse_other(&MIGRATIONS, connection, "run `ropeline-origin migrate`").await
+}
+
+async fn has_tables(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL").fetch_one(connection).await
 }
 
 /// A proxy in between may pass over what a session asks for.

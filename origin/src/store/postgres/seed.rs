@@ -9,6 +9,7 @@ use super::connect::SETTING_UP;
 use super::retry::Tries;
 use super::transaction::lock_product;
 use super::{BUCKETS, silence};
+use crate::store::seed::Existing;
 use crate::store::{ProductSeed, SeedError, SeedStock};
 
 /// Far longer than millions of units take; a server that is not done by then will never be.
@@ -16,11 +17,15 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// How long it is tried for: longer than whoever is in the way can stay there, see [`super::overtime`].
 const STUCK: Duration = Duration::from_secs(30);
 
-pub(super) async fn seed(options: &PgConnectOptions, products: &[ProductSeed]) -> Result<(), SeedError> {
+pub(super) async fn seed(
+    options: &PgConnectOptions,
+    products: &[ProductSeed],
+    existing: Existing,
+) -> Result<(), SeedError> {
     let mut tries = Tries::until(Instant::now() + STUCK);
     let seeded = async {
         loop {
-            match connect_and_put(options, products).await {
+            match connect_and_put(options, products, existing).await {
                 Err(SeedError::Database(error)) if tries.again_at(&error).await => {}
                 done => return done,
             }
@@ -29,14 +34,22 @@ pub(super) async fn seed(options: &PgConnectOptions, products: &[ProductSeed]) -
     tokio::time::timeout(PATIENCE, seeded).await.unwrap_or_else(|_| Err(silence().into()))
 }
 
-async fn connect_and_put(options: &PgConnectOptions, products: &[ProductSeed]) -> Result<(), SeedError> {
+async fn connect_and_put(
+    options: &PgConnectOptions,
+    products: &[ProductSeed],
+    existing: Existing,
+) -> Result<(), SeedError> {
     // A connection of its own, since it may take longer than others are let.
     let mut connection = options.clone().application_name(SETTING_UP).connect().await?;
-    put(&mut connection, products).await?;
+    put(&mut connection, products, existing).await?;
     Ok(connection.close().await?)
 }
 
-async fn put(connection: &mut PgConnection, products: &[ProductSeed]) -> Result<(), SeedError> {
+async fn put(
+    connection: &mut PgConnection,
+    products: &[ProductSeed],
+    existing: Existing,
+) -> Result<(), SeedError> {
     let mut sorted: Vec<&ProductSeed> = products.iter().collect();
     sorted.sort_by(|one, other| one.product.id.cmp(&other.product.id));
     let mut tx = connection.begin().await?;
@@ -50,6 +63,9 @@ async fn put(connection: &mut PgConnection, products: &[ProductSeed]) -> Result<
             .bind(id)
             .fetch_optional(&mut *tx)
             .await?;
+        if was.is_some() && existing == Existing::Refuse {
+            return Err(SeedError::Exists(id.to_owned()));
+        }
         if let Some(was) = was.filter(|was| was != product.kind.as_str()) {
             return Err(SeedError::KindChanged { product: id.to_owned(), was });
         }

@@ -3,11 +3,13 @@
 use serde_json::json;
 use sqlx::{Connection, SqliteConnection};
 
+use crate::store::seed::Existing;
 use crate::store::{ProductSeed, SeedError, SeedStock};
 
 pub(super) async fn seed(
     connection: &mut SqliteConnection,
     products: &[ProductSeed],
+    existing: Existing,
 ) -> Result<(), SeedError> {
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
     for ProductSeed { product, stock } in products {
@@ -16,6 +18,9 @@ pub(super) async fn seed(
             .bind(id)
             .fetch_optional(&mut *tx)
             .await?;
+        if was.is_some() && existing == Existing::Refuse {
+            return Err(SeedError::Exists(id.to_owned()));
+        }
         if let Some(was) = was.filter(|was| was != product.kind.as_str()) {
             return Err(SeedError::KindChanged { product: id.to_owned(), was });
         }
