@@ -120,6 +120,13 @@ impl CallLog {
         over
     }
 
+    /// Keeps every window that is open as long as the lease of one who claims now, and as a window that opens now.
+    pub(crate) fn hold(&mut self, now: UnixMillis, window_ms: u64, lease_ms: u64) {
+        for batch in self.0.iter_mut().filter(|batch| !batch.lapsed) {
+            batch.until = batch.until.max(now.plus(window_ms.max(batch.lease_ms.unwrap_or(lease_ms))));
+        }
+    }
+
     /// Gives back time in which the sale was halted.
     pub(crate) fn extend(&mut self, millis: u64) {
         for batch in &mut self.0 {

@@ -276,6 +276,9 @@ pub struct Changes {
     pub admissions: Vec<AdmissionRecord>,
     /// Numbers whose visitors left before they were called.
     pub left: Vec<Arrival>,
+    /// Numbers that are their visitors' no more: of those who left or have another, which may be an older one after a loss.
+    /// A store that loses nothing may keep the joins all the same.
+    pub vacated: Vec<Arrival>,
     /// Of these nothing has to be kept any more, whatever is said of them above: all that have been forgotten so far.
     pub forgotten: Option<Range<Arrival>>,
 }
@@ -288,6 +291,7 @@ impl Changes {
             && self.joins.is_empty()
             && self.admissions.is_empty()
             && self.left.is_empty()
+            && self.vacated.is_empty()
             && self.forgotten.is_none()
     }
 }
@@ -306,4 +310,6 @@ pub struct Update {
     pub admissions: Vec<AdmissionRecord>,
     /// [`Changes::left`].
     pub left: Vec<Arrival>,
+    /// [`Changes::vacated`].
+    pub vacated: Vec<Arrival>,
 }

@@ -21,6 +21,7 @@ mod calling;
 mod clock;
 mod forgetting;
 mod journal;
+mod loss;
 mod operator;
 mod replica;
 #[cfg(test)]
@@ -73,6 +74,7 @@ struct Pending {
     joins: Vec<JoinRecord>,
     admissions: BTreeSet<Arrival>,
     left: Vec<Arrival>,
+    vacated: Vec<Arrival>,
     forgotten: bool,
 }
 
@@ -142,9 +144,24 @@ impl Queue {
         &self.visitors
     }
 
+    /// The called tickets that have claimed, come back or left, in no order.
+    pub fn admissions(&self) -> impl Iterator<Item = AdmissionRecord> {
+        let record = |(arrival, admission): (&Arrival, &Admission)| AdmissionRecord {
+            arrival: *arrival,
+            place: admission.place,
+            state: admission.state,
+        };
+        self.admissions.iter().map(record)
+    }
+
+    /// Those who left before they were called, in no order.
+    pub fn left(&self) -> impl Iterator<Item = Arrival> {
+        self.left.iter().copied()
+    }
+
     /// Takes what has changed since the last time.
     pub fn take_changes(&mut self) -> Changes {
-        let Pending { core, definition, joins, admissions, left, forgotten } =
+        let Pending { core, definition, joins, admissions, left, vacated, forgotten } =
             std::mem::take(&mut self.pending);
         let record = |arrival| {
             let admission = self.admissions.get(&arrival)?;
@@ -156,6 +173,7 @@ impl Queue {
             joins,
             admissions: admissions.into_iter().filter_map(record).collect(),
             left,
+            vacated,
             forgotten: forgotten.then(|| self.forgotten()),
         }
     }
@@ -192,6 +210,7 @@ impl Queue {
         // The number is new and the newest, so only its being past the last can be refused.
         self.enter(record).map_err(|_| JoinRefusal::Full)?;
         if let Some(held) = held {
+            self.pending.vacated.push(held.arrival);
             self.give_up(held.arrival);
         }
         self.core.next_arrival += 1;
@@ -270,6 +289,12 @@ impl Queue {
         };
         if self.place(arrival) != Some(place) {
             return Err(ClaimRefusal::Unknown);
+        }
+        if self.is_absent(arrival) {
+            return match self.recall_absent(arrival, place) {
+                Some(admission) => self.claim_again(arrival, admission),
+                None => Err(ClaimRefusal::RecallPending),
+            };
         }
         let lease_ms = match self.core.calls.find_mut(place) {
             None => return Err(ClaimRefusal::Lapsed),
@@ -350,25 +375,30 @@ impl Queue {
             }
             None => match self.place(arrival) {
                 Some(place) if place < self.core.serving => {
-                    if let Some(batch) = self.core.calls.find_mut(place).filter(|batch| !batch.lapsed) {
+                    // Of those that a loss has passed over, the calls count none.
+                    if !self.is_absent(arrival)
+                        && let Some(batch) = self.core.calls.find_mut(place).filter(|batch| !batch.lapsed)
+                    {
                         batch.gone += 1;
                     }
                     self.set(arrival, place, AdmissionState::Left);
                 }
-                known => {
-                    if let Some(place) = known {
-                        self.add_left_place(place);
-                    }
-                    self.add_left(arrival);
-                    self.pending.left.push(arrival);
-                }
+                _ => self.leave_uncalled(arrival),
             },
         }
-        self.forget_visitor(arrival);
+        self.vacate(arrival);
         self.core.totals.left += 1;
         self.pending.core = true;
         self.call_earned();
         Ok(())
+    }
+
+    fn leave_uncalled(&mut self, arrival: Arrival) {
+        if let Some(place) = self.place(arrival) {
+            self.add_left_place(place);
+        }
+        self.add_left(arrival);
+        self.pending.left.push(arrival);
     }
 
     /// Takes in what the shop says about an admitted visitor; a ticket without a running lease is passed over.
@@ -513,6 +543,14 @@ impl Queue {
         if let Some(record) = self.visitors.at(arrival) {
             self.visitors.remove(&record.visitor);
             self.note(|| Step::Forgotten(record));
+        }
+    }
+
+    /// The number is its visitor's no more.
+    fn vacate(&mut self, arrival: Arrival) {
+        if self.visitors.at(arrival).is_some() {
+            self.forget_visitor(arrival);
+            self.pending.vacated.push(arrival);
         }
     }
 

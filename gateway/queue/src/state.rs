@@ -1,5 +1,7 @@
 //! The state of a sale that does not grow with the crowd.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::bygone::Bygone;
@@ -9,7 +11,7 @@ use crate::flow::Flow;
 use crate::manifest::{DrawState, Manifest};
 use crate::outcome::PauseReason;
 use crate::pacer::{ClaimRatio, Pacer};
-use crate::types::{Epoch, Phase, Place, Stock, UnixMillis};
+use crate::types::{Arrival, Epoch, Phase, Place, Stock, UnixMillis};
 
 /// Everything about a sale but its definition, its visitors and the tickets that were called.
 ///
@@ -27,6 +29,9 @@ pub struct Core {
     pub(crate) calls: CallLog,
     #[serde(default)]
     pub(crate) bygone: Bygone,
+    /// Numbers that may have been lost with the store, and are nobody's until somebody shows up with one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) skipped: Vec<Range<u64>>,
     pub(crate) pacer: Pacer,
     pub(crate) ratio: ClaimRatio,
     pub(crate) flow: Flow,
@@ -83,6 +88,16 @@ pub struct Totals {
 }
 
 impl Core {
+    /// Numbers given so far.
+    pub const fn next_arrival(&self) -> Arrival {
+        Arrival(self.next_arrival)
+    }
+
+    /// All places below have been called.
+    pub const fn serving(&self) -> Place {
+        self.serving
+    }
+
     pub(crate) fn new(definition: &SaleDefinition, draw_secret: [u8; 32], now: UnixMillis) -> Self {
         Self {
             epoch: Epoch::default(),
@@ -94,6 +109,7 @@ impl Core {
             open_ordered: false,
             calls: CallLog::default(),
             bygone: Bygone::default(),
+            skipped: Vec::new(),
             pacer: Pacer::full(definition.pace, now),
             ratio: ClaimRatio::default(),
             flow: Flow::expecting(definition.pace, definition.compensate_no_shows),

@@ -30,8 +30,9 @@ pub trait Clock: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct SystemClock(Mutex<Steady>);
 
+/// A clock that follows another's readings, and the monotonic one wherever these leap.
 #[derive(Debug)]
-struct Steady {
+pub(crate) struct Steady {
     now: u64,
     read_at: Instant,
     ahead_since: Option<Instant>,
@@ -43,7 +44,7 @@ impl SystemClock {
     /// Starts at the wall clock's time.
     #[must_use]
     pub fn new() -> Self {
-        Self(Mutex::new(Steady { now: wall_ms(), read_at: Instant::now(), ahead_since: None }))
+        Self(Mutex::new(Steady::starting(wall_ms(), Instant::now())))
     }
 }
 
@@ -67,7 +68,13 @@ impl Clock for SystemClock {
 }
 
 impl Steady {
-    fn read(&mut self, wall: u64, at: Instant) -> u64 {
+    /// Begins at a first reading.
+    pub(crate) const fn starting(wall: u64, at: Instant) -> Self {
+        Self { now: wall, read_at: at, ahead_since: None }
+    }
+
+    /// The time, after the clock that is followed has shown `wall`.
+    pub(crate) fn read(&mut self, wall: u64, at: Instant) -> u64 {
         let elapsed = at.saturating_duration_since(self.read_at);
         // Whole milliseconds are counted; the rest stays for the next reading.
         let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);

@@ -1,7 +1,8 @@
 //! Where the state of the sales lives.
 //!
 //! [`QueueStore`] is what a gateway talks to; it hides where the state is and who else shares it.
-//! [`EmbeddedStore`] keeps it in this process, durably, in one file. The rules of a sale are not
+//! [`EmbeddedStore`] keeps it in this process, durably, in one file; `RedisStore` (feature `redis`)
+//! shares it between any number of gateways. The rules of a sale are not
 //! here: both the embedded store and any other run the state machine of [`ropeline_queue`].
 //!
 //! One clock decides for each store. It is the store's own, so no call takes the time as a
@@ -12,18 +13,24 @@ mod clock;
 pub mod contract;
 mod embedded;
 mod error;
+mod records;
+#[cfg(feature = "redis")]
+mod redis;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use ropeline_queue::{
-    Arrival, ChangeRefusal, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal, JoinRefusal, Joined,
-    LeaseEvent, LeaveRefusal, Position, SaleDefinition, SaleId, SaleView, Stock, TickInput, VisitorKey,
+    Arrival, ChangeRefusal, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal, JoinRecord,
+    JoinRefusal, Joined, LeaseEvent, LeaveRefusal, Position, SaleDefinition, SaleId, SaleView, Stock,
+    TickInput, VisitorKey,
 };
 
 pub use clock::{Clock, SystemClock};
 pub use embedded::EmbeddedStore;
 pub use error::StoreError;
+#[cfg(feature = "redis")]
+pub use redis::{RedisServers, RedisSettings, RedisStore};
 
 /// One visitor's wish to join a sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +99,16 @@ pub trait QueueStore: Send + Sync + 'static {
         sale: &SaleId,
         joins: Vec<Join>,
     ) -> Result<Vec<Result<Joined, JoinRefusal>>, StoreError>;
+
+    /// Takes in tickets that visitors show and the store may have lost: who holds a number that was passed over after a
+    /// loss gets it back, with its place in the queue. To be called for a visitor whose ticket says another number than
+    /// [`join`](Self::join) does, or that is unknown. A store that loses nothing has nothing to take back.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSale`], [`StoreError::Unavailable`].
+    async fn reenter(&self, _sale: &SaleId, _tickets: Vec<JoinRecord>) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Takes the admission of a called visitor; the same answer again until the lease ends.
     ///

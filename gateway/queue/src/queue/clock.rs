@@ -82,18 +82,24 @@ impl Queue {
     /// Finds the uncalled places of those who left before their place was known, or before a restart.
     pub(super) fn find_left_places(&mut self) {
         // One place alone costs about as much as a hundred in the list of all.
-        let many = |shuffle: &Shuffle| self.left.len() > usize::try_from(shuffle.size()).unwrap_or(0) / 100;
+        let missing = self.missing().count();
+        let many = |shuffle: &Shuffle| missing > usize::try_from(shuffle.size()).unwrap_or(0) / 100;
         let serving = self.core.serving;
         let mut found: BTreeSet<Place> = match self.core.draw.shuffle().filter(many) {
             Some(shuffle) => {
                 let places = shuffle.places();
-                self.left.iter().map(|arrival| places.place(*arrival)).collect()
+                self.missing().map(|arrival| places.place(arrival)).collect()
             }
-            None => self.left.iter().filter_map(|arrival| self.place(*arrival)).collect(),
+            None => self.missing().filter_map(|arrival| self.place(arrival)).collect(),
         };
         let found = found.split_off(&serving);
         let before = std::mem::replace(&mut self.left_places, found);
         self.note(|| Step::LeftPlacesFound(before));
+    }
+
+    /// Those who will not come when they are called.
+    fn missing(&self) -> impl Iterator<Item = Arrival> {
+        self.left.iter().copied().chain(self.absent())
     }
 
     fn end_leases(&mut self) {

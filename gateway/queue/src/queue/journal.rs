@@ -38,6 +38,7 @@ pub(super) enum Step {
     Left(Arrival),
     NotLeft(Arrival),
     LeftPlace(Place),
+    NotLeftPlace(Place),
     /// These were called, and are left places no more.
     LeftPlacesCalled(BTreeSet<Place>),
     /// All were found anew; these they were.
@@ -100,6 +101,7 @@ impl Queue {
             Step::Left(arrival) => drop(self.left.remove(&arrival)),
             Step::NotLeft(arrival) => drop(self.left.insert(arrival)),
             Step::LeftPlace(place) => drop(self.left_places.remove(&place)),
+            Step::NotLeftPlace(place) => drop(self.left_places.insert(place)),
             Step::LeftPlacesCalled(gone) => self.left_places.extend(gone),
             Step::LeftPlacesFound(before) => self.left_places = before,
         }

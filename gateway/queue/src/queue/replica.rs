@@ -1,5 +1,7 @@
 //! What others have done to the same sale.
 
+use std::collections::HashSet;
+
 use crate::draw::Shuffle;
 use crate::outcome::{AdmissionRecord, AdmissionState, JoinRecord, Update};
 use crate::queue::{Admission, Queue};
@@ -9,8 +11,8 @@ impl Queue {
     /// Takes in what another replica has committed since this one was last the same. The health last heard of is this
     /// replica's own and stays.
     pub fn apply(&mut self, update: Update) {
-        let Update { core, definition, joins, admissions, left } = update;
-        let (draw, forgotten) = (self.core.draw, self.forgotten().end);
+        let Update { core, definition, mut joins, admissions, left, vacated } = update;
+        let (draw, forgotten, skipped) = (self.core.draw, self.forgotten().end, self.core.skipped.len());
         if let Some(definition) = definition {
             self.definition = definition.into();
         }
@@ -24,6 +26,13 @@ impl Queue {
         if drawn {
             self.shuffle = self.core.draw.shuffle().map(Shuffle::prepare);
         }
+        for arrival in &vacated {
+            self.forget_visitor(*arrival);
+        }
+        let vacated: HashSet<Arrival> = vacated.into_iter().collect();
+        joins.retain(|join| !vacated.contains(&join.arrival));
+        let back: Vec<Arrival> =
+            joins.iter().map(|join| join.arrival).filter(|arrival| self.was_skipped(*arrival)).collect();
         self.absorb(joins, admissions, left.iter().copied());
         let range = self.forgotten();
         for arrival in forgotten.max(range.start).0..range.end.0 {
@@ -34,6 +43,14 @@ impl Queue {
         } else {
             for place in left.into_iter().filter_map(|arrival| self.place(arrival)).collect::<Vec<_>>() {
                 self.add_left_place(place);
+            }
+            for range in self.core.skipped.get(skipped..).unwrap_or_default().to_vec() {
+                self.add_absent_places(range);
+            }
+            for arrival in back {
+                if let Some(place) = self.place(arrival).filter(|_| !self.left.contains(&arrival)) {
+                    self.drop_left_place(place);
+                }
             }
             self.drop_left_places(self.core.serving);
         }

@@ -9,6 +9,7 @@ use crate::view::Standing;
 
 mod cases;
 mod expected_waits;
+mod losing;
 mod model;
 mod replica;
 

@@ -12,9 +12,7 @@ use redb::{
     Database, Durability, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, Value,
     WriteTransaction,
 };
-use ropeline_queue::{
-    AdmissionRecord, Arrival, Changes, Core, JoinRecord, Queue, SaleDefinition, SaleId, VisitorKey,
-};
+use ropeline_queue::{AdmissionRecord, Arrival, Changes, Core, Queue, SaleDefinition, SaleId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -22,6 +20,7 @@ use super::failure::Failure;
 use super::file::Source;
 use super::sales::Sales;
 use crate::StoreError;
+use crate::records::{JOIN_BYTES, read_join, write_join};
 
 /// The layout below. Additions to the JSON do not change it.
 const FORMAT: u64 = 1;
@@ -39,9 +38,6 @@ const ADMISSIONS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new
 
 /// Sale, arrival → nothing: its visitor left before being called.
 const LEFT: TableDefinition<'_, (&str, u64), ()> = TableDefinition::new("left");
-
-/// Visitor key (16), Unix seconds of the join as u32 little-endian (4).
-const JOIN_BYTES: usize = 20;
 
 /// The open file.
 pub(super) struct Disk {
@@ -152,8 +148,7 @@ fn write(
         for run in changes.joins.chunk_by(|a, b| a.arrival.0 + 1 == b.arrival.0) {
             let mut row = table.insert_reserve((name, run[0].arrival.0), run.len() * JOIN_BYTES)?;
             for (bytes, join) in row.as_mut().chunks_exact_mut(JOIN_BYTES).zip(run) {
-                bytes[..16].copy_from_slice(&join.visitor.0);
-                bytes[16..].copy_from_slice(&join.joined_at.to_le_bytes());
+                write_join(bytes, join);
             }
         }
     }
@@ -199,7 +194,10 @@ fn load_sale(
         if !records.remainder().is_empty() {
             return Err(Failure::lasting(format!("the joins of sale {sale} from {first} on are cut short")));
         }
-        Ok((first..).map(Arrival).zip(records).map(join_record).collect::<Vec<_>>())
+        Ok((first..)
+            .zip(records)
+            .map(|(arrival, bytes)| read_join(Arrival(arrival), bytes))
+            .collect::<Vec<_>>())
     });
     let mut admissions = Rows::new(transaction.open_table(ADMISSIONS)?.range(all.clone())?, |_, row| {
         decode::<AdmissionRecord>(sale, "admission", row)
@@ -211,13 +209,6 @@ fn load_sale(
     admissions.finish()?;
     left.finish()?;
     Ok(queue)
-}
-
-fn join_record((arrival, bytes): (Arrival, &[u8])) -> JoinRecord {
-    let (mut visitor, mut joined_at) = ([0; 16], [0; 4]);
-    visitor.copy_from_slice(&bytes[..16]);
-    joined_at.copy_from_slice(&bytes[16..]);
-    JoinRecord { arrival, visitor: VisitorKey(visitor), joined_at: u32::from_le_bytes(joined_at) }
 }
 
 /// The rows of one sale as plain values. It ends at the first row that cannot be read, which

@@ -43,6 +43,7 @@ pub(super) fn add(missed: &mut Update, changes: &Changes, from: &Queue) {
     missed.joins.extend(&changes.joins);
     missed.admissions.extend(&changes.admissions);
     missed.left.extend(&changes.left);
+    missed.vacated.extend(&changes.vacated);
 }
 
 /// Everything about a queue, in an order of its own.

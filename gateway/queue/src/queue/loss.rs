@@ -1,0 +1,207 @@
+//! After a loss of the store: numbers that may have been given, places that may have been called, and who comes back.
+//!
+//! What was lost is not known, but how far it can have gone at most is. The numbers up to there are passed over: they are
+//! nobody's, cost no call, and whoever shows up with one of them gets it back. The places up to there have been called; a
+//! visitor among them who shows up is called again before anybody new.
+
+use std::ops::Range;
+
+use crate::calls::CallBatch;
+use crate::definition::SaleDefinition;
+use crate::outcome::{AdmissionRecord, AdmissionState, JoinRecord};
+use crate::pacer::ONE_CALL;
+use crate::queue::journal::Step;
+use crate::queue::{Admission, Queue};
+use crate::state::Core;
+use crate::types::{Arrival, MAX_ARRIVALS, Place, Position, UnixMillis};
+
+impl Queue {
+    /// The sale as far as it is known without its visitors: each of them has to show up again.
+    pub fn without_visitors(definition: SaleDefinition, mut core: Core) -> Self {
+        // Of those who were forgotten nothing is left to lose; those of a draw never are.
+        let drawn = core.draw.size().map_or(0, u64::from);
+        let forgotten = core.bygone.forgotten().0.max(drawn);
+        let known = [0..drawn, forgotten..core.next_arrival];
+        core.skipped = known.into_iter().filter(|range| !range.is_empty()).collect();
+        Self::restore(definition, core, [], [], [])
+    }
+
+    /// Passes over what may have been given and called and is not known of: numbers below `next_arrival`, places below
+    /// `serving`. Whoever may be inside and is not on record is waited for as for one who was called just now, for a whole
+    /// lease, so that `max_active` holds.
+    pub fn skip(&mut self, next_arrival: Arrival, serving: Place, now: UnixMillis) {
+        self.core.last_now = self.core.last_now.max(now);
+        let clock = self.core.claim_clock();
+        self.core.calls.hold(clock, self.definition.claim_window_ms, self.definition.lease_ms);
+        let known = self.core.next_arrival;
+        let next = next_arrival.0.max(serving.0).min(MAX_ARRIVALS);
+        if next > known {
+            self.core.next_arrival = next;
+            self.core.skipped.push(known..next);
+        }
+        if serving > self.core.serving {
+            self.call_unknown(serving);
+        }
+        self.add_absent_places(known..self.core.next_arrival);
+        self.pending.core = true;
+        self.advanced_to = None;
+    }
+
+    /// Takes note that all places up to there have been called, nobody knows exactly when, and whoever has not left may be
+    /// inside.
+    fn call_unknown(&mut self, to: Place) {
+        let (from, now) = (self.core.serving, self.core.last_now);
+        let here =
+            |arrival: &&Arrival| self.place(**arrival).is_some_and(|place| (from..to).contains(&place));
+        let gone = u64::try_from(self.left.iter().filter(here).count()).unwrap_or(0);
+        let called = (to.0 - from.0).saturating_sub(gone);
+        let window_ms = self.definition.claim_window_ms;
+        let until = self.core.claim_clock().plus(window_ms.max(self.definition.lease_ms));
+        let batch =
+            CallBatch { from, to, called_at: now, until, claimed: 0, gone, lapsed: false, lease_ms: None };
+        self.core.calls.push(batch, window_ms.saturating_add(self.definition.recall_grace_ms));
+        self.core.serving = to;
+        self.drop_left_places(to);
+        self.core.totals.called += called;
+        // They were paid for; of that, too, less is known.
+        self.core.pacer = self.core.pacer.at(self.definition.pace, now);
+        self.core.pacer.spend(called, ONE_CALL);
+        self.watch_flow(called);
+    }
+
+    /// Puts a visitor back on record who holds a number that a loss has passed over, and says whether that was done. A
+    /// newer number that the visitor took meanwhile is given up for it, unless it was called.
+    pub fn reenter(&mut self, ticket: JoinRecord, now: UnixMillis) -> bool {
+        self.advance(now);
+        let JoinRecord { arrival, visitor, .. } = ticket;
+        let state = self.admissions.get(&arrival).map(|admission| admission.state);
+        let missing = self.was_skipped(arrival)
+            && self.visitors.at(arrival).is_none()
+            && !self.left.contains(&arrival)
+            && !self.forgotten().contains(&arrival)
+            && state != Some(AdmissionState::Left);
+        if !missing {
+            return false;
+        }
+        if let Some(held) = self.visitors.get(&visitor) {
+            let uncalled = self.place(held.arrival).is_none_or(|place| place >= self.core.serving);
+            let over = matches!(state, Some(AdmissionState::Ended | AdmissionState::Lapsed));
+            if held.arrival < arrival || !uncalled || over {
+                return false;
+            }
+            self.leave_uncalled(held.arrival);
+            self.vacate(held.arrival);
+        }
+        if self.enter(ticket).is_err() {
+            return false;
+        }
+        self.pending.joins.push(ticket);
+        // Who has claimed before showing up has a state already.
+        match self.place(arrival).filter(|_| state.is_none()) {
+            Some(place) if place < self.core.serving => {
+                self.set(arrival, place, AdmissionState::RecallPending { lease_ms: None });
+            }
+            Some(place) => self.drop_left_place(place),
+            None => {}
+        }
+        self.pending.core = true;
+        self.call_earned();
+        true
+    }
+
+    /// Puts back on record what another replica knows and this one lacks since a loss: visitors under their numbers, and
+    /// admissions that still run. Answers with how many of both.
+    pub fn reenter_from(&mut self, other: &Self, now: UnixMillis) -> (u64, u64) {
+        let (mut visitors, mut admissions) = (0, 0);
+        self.leave_as_in(other, now);
+        for range in self.core.skipped.clone() {
+            for ticket in range.filter_map(|arrival| other.visitors.at(Arrival(arrival))) {
+                visitors += u64::from(self.reenter(ticket, now));
+            }
+        }
+        let mut running: Vec<AdmissionRecord> = other.admissions().collect();
+        running.sort_unstable_by_key(|admission| admission.arrival);
+        for AdmissionRecord { arrival, place, state } in running {
+            let AdmissionState::Claimed { expires_at, .. } = state else { continue };
+            let held = self.admissions.get(&arrival).map(|held| held.state);
+            let over = matches!(
+                held,
+                Some(AdmissionState::Claimed { .. } | AdmissionState::Ended | AdmissionState::Left)
+            );
+            let called = place < self.core.serving && self.place(arrival) == Some(place);
+            let gone = self.left.contains(&arrival) || self.forgotten().contains(&arrival);
+            if expires_at <= self.core.last_now || over || !called || gone {
+                continue;
+            }
+            // The calls count whoever was not called a second time and is not missing.
+            if held.is_none()
+                && !self.is_absent(arrival)
+                && let Some(batch) = self.core.calls.find_mut(place).filter(|batch| !batch.lapsed)
+            {
+                batch.claimed += 1;
+            }
+            self.set(arrival, place, state);
+            self.core.totals.claimed += 1;
+            self.pending.core = true;
+            admissions += 1;
+        }
+        (visitors, admissions)
+    }
+
+    /// Lets those leave who have left another replica.
+    fn leave_as_in(&mut self, other: &Self, now: UnixMillis) {
+        let called = other.admissions().filter(|admission| admission.state == AdmissionState::Left);
+        let mut gone: Vec<Arrival> = called.map(|admission| admission.arrival).chain(other.left()).collect();
+        gone.sort_unstable();
+        for arrival in gone {
+            let position = Position { arrival, place: self.place(arrival) };
+            // A number that is not known here needs no leaving.
+            let _ = self.leave(position, now);
+        }
+    }
+
+    /// The number was passed over by a loss, and nobody has shown up with it.
+    pub(super) fn is_absent(&self, arrival: Arrival) -> bool {
+        self.was_skipped(arrival)
+            && self.visitors.at(arrival).is_none()
+            && !self.admissions.contains_key(&arrival)
+            && !self.left.contains(&arrival)
+            && !self.forgotten().contains(&arrival)
+    }
+
+    pub(super) fn was_skipped(&self, arrival: Arrival) -> bool {
+        self.core.skipped.iter().any(|range| range.contains(&arrival.0))
+    }
+
+    /// Numbers that nobody has shown up with.
+    pub(super) fn absent(&self) -> impl Iterator<Item = Arrival> {
+        let skipped = self.core.skipped.iter().cloned().flatten();
+        skipped.map(Arrival).filter(|arrival| self.is_absent(*arrival))
+    }
+
+    /// They are passed over by calls as those are who left.
+    pub(super) fn add_absent_places(&mut self, range: Range<u64>) {
+        for arrival in range.map(Arrival) {
+            if let Some(place) = self.place(arrival).filter(|place| *place >= self.core.serving)
+                && self.is_absent(arrival)
+            {
+                self.add_left_place(place);
+            }
+        }
+    }
+
+    /// Nobody is missing at a place any more.
+    pub(super) fn drop_left_place(&mut self, place: Place) {
+        if self.left_places.remove(&place) {
+            self.note(|| Step::NotLeftPlace(place));
+        }
+    }
+
+    /// A ticket that was passed over asks to be admitted: it is recalled as soon as there is room.
+    pub(super) fn recall_absent(&mut self, arrival: Arrival, place: Place) -> Option<Admission> {
+        self.set(arrival, place, AdmissionState::RecallPending { lease_ms: None });
+        self.pending.core = true;
+        self.call_earned();
+        self.admissions.get(&arrival).copied()
+    }
+}

@@ -1,0 +1,232 @@
+//! Random losses of the store: whatever is lost, numbers, places and admissions that visitors know stay good.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::replica::add;
+use super::*;
+use crate::outcome::Update;
+
+const START: UnixMillis = UnixMillis(1_000_000_000);
+const CAP: u32 = 8;
+
+#[derive(Clone, Debug)]
+enum Event {
+    Pass(u64),
+    Join(u64),
+    Claim(usize),
+    Leave(usize),
+    /// The store goes back by so many commits. Numbers ahead are passed over, and some visitors show up: by their
+    /// tickets, or because a gateway still knew of them.
+    Lose {
+        commits: usize,
+        ahead: u64,
+        tickets: Vec<usize>,
+        gateway: bool,
+    },
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    let lose = (0..12usize, 0..5u64, prop::collection::vec(0..64usize, 0..20), any::<bool>());
+    prop_oneof![
+        10 => (0..4_000u64).prop_map(Event::Pass),
+        20 => (0..40u64).prop_map(Event::Join),
+        12 => (0..64usize).prop_map(Event::Claim),
+        2 => (0..64usize).prop_map(Event::Leave),
+        3 => lose.prop_map(|(commits, ahead, tickets, gateway)| Event::Lose { commits, ahead, tickets, gateway }),
+    ]
+}
+
+struct World {
+    queue: Queue,
+    now: UnixMillis,
+    /// Every commit since the beginning that is not lost.
+    kept: Vec<Update>,
+    holders: BTreeMap<Arrival, JoinRecord>,
+    arrivals: HashMap<u64, Arrival>,
+    left: BTreeSet<Arrival>,
+    /// When the leases end that visitors have in their hands.
+    inside: BTreeMap<Arrival, UnixMillis>,
+    serving: Place,
+}
+
+fn sale() -> SaleDefinition {
+    let mut raw = open_sale(CAP);
+    raw.pace = Pace::Smooth { admit: 3, per_ms: 1_000, burst: 3 };
+    raw.claim_window_ms = 5_000;
+    raw.recall_grace_ms = 5_000;
+    raw.lease_ms = 8_000;
+    raw.check().unwrap()
+}
+
+impl World {
+    fn new() -> Self {
+        let queue = Queue::create(sale(), [9; 32], START);
+        let mut world = Self {
+            queue,
+            now: START,
+            kept: Vec::new(),
+            holders: BTreeMap::new(),
+            arrivals: HashMap::new(),
+            left: BTreeSet::new(),
+            inside: BTreeMap::new(),
+            serving: Place(0),
+        };
+        world.keep();
+        world
+    }
+
+    fn keep(&mut self) {
+        let changes = self.queue.take_changes();
+        let mut update = Update::default();
+        add(&mut update, &changes, &self.queue);
+        self.kept.push(update);
+    }
+
+    /// What the store's commits add up to.
+    fn restored(&self) -> Queue {
+        let (mut core, mut definition) = (None, None);
+        let (mut joins, mut admissions, mut left) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        for update in &self.kept {
+            core = update.core.clone().or(core);
+            definition = update.definition.clone().or(definition);
+            joins.extend(update.joins.iter().map(|join| (join.arrival, *join)));
+            admissions.extend(update.admissions.iter().map(|record| (record.arrival, *record)));
+            left.extend(&update.left);
+            for arrival in &update.vacated {
+                joins.remove(arrival);
+            }
+        }
+        Queue::restore(
+            definition.unwrap(),
+            core.unwrap(),
+            joins.into_values(),
+            admissions.into_values(),
+            left,
+        )
+    }
+
+    fn ticket(&self, index: usize) -> Option<JoinRecord> {
+        self.holders.values().nth(index % self.holders.len().max(1)).copied()
+    }
+
+    fn step(&mut self, event: &Event) {
+        match event {
+            Event::Pass(millis) => self.now = self.now.plus(*millis),
+            Event::Join(who) => self.join(*who),
+            Event::Claim(index) => {
+                if let Some(ticket) = self.ticket(*index) {
+                    let position = self.queue.view(self.now).position(ticket.arrival);
+                    if let Ok(claimed) = self.queue.claim(position, self.now) {
+                        self.inside.insert(ticket.arrival, claimed.expires_at);
+                    }
+                }
+            }
+            Event::Leave(index) => {
+                if let Some(ticket) = self.ticket(*index) {
+                    let position = self.queue.view(self.now).position(ticket.arrival);
+                    self.queue.leave(position, self.now).unwrap();
+                    self.left.insert(ticket.arrival);
+                    self.inside.remove(&ticket.arrival);
+                    self.arrivals.retain(|_, arrival| *arrival != ticket.arrival);
+                    self.holders.remove(&ticket.arrival);
+                }
+            }
+            Event::Lose { commits, ahead, tickets, gateway } => {
+                self.lose(*commits, *ahead, tickets, *gateway);
+            }
+        }
+        self.queue.tick(TickInput::default(), self.now);
+        self.keep();
+        let view = self.queue.view(self.now);
+        assert!(view.serving >= self.serving, "who was called is uncalled");
+        self.serving = view.serving;
+        let (restored, live) = (self.restored(), &self.queue);
+        assert_eq!(restored.left_places, live.left_places);
+        assert_eq!(restored.left, live.left);
+        assert_eq!(restored.admissions, live.admissions);
+        assert!(restored.visitors.iter().eq(live.visitors.iter()));
+    }
+
+    fn join(&mut self, who: u64) {
+        let Ok(joined) = self.queue.join(visitor(who), JoinOptions { again: false }, self.now) else {
+            return;
+        };
+        let joined_at = u32::try_from(joined.joined_at).unwrap();
+        let record = JoinRecord { arrival: joined.arrival, visitor: visitor(who), joined_at };
+        if joined.new {
+            // Of two numbers, after a loss without a ticket, both are the visitor's.
+            assert_eq!(self.holders.insert(joined.arrival, record), None, "a number was given twice");
+            assert!(!self.left.contains(&joined.arrival), "a number was given twice");
+        } else {
+            // That it was left may have been lost.
+            let known = self.left.remove(&joined.arrival) || self.holders.contains_key(&joined.arrival);
+            let held = *self.holders.entry(joined.arrival).or_insert(record);
+            assert!(known && held == record, "{record:?} is {held:?}");
+        }
+        self.arrivals.insert(who, joined.arrival);
+    }
+
+    /// Who got an older number back has given up the newer one.
+    fn give_up_newer(&mut self, ticket: &JoinRecord) {
+        let newer = |held: &&JoinRecord| held.visitor == ticket.visitor && held.arrival > ticket.arrival;
+        let newer: Vec<Arrival> = self.holders.values().filter(newer).map(|held| held.arrival).collect();
+        for arrival in newer {
+            self.holders.remove(&arrival);
+            self.left.insert(arrival);
+        }
+    }
+
+    fn lose(&mut self, commits: usize, ahead: u64, tickets: &[usize], gateway: bool) {
+        let (next, serving) = (self.queue.core.next_arrival, self.queue.core.serving);
+        let inside = self.inside.values().filter(|end| **end > self.queue.core.last_now).count() as u64;
+        let kept = (self.kept.len() - commits.min(self.kept.len() - 1)).max(1);
+        self.kept.truncate(kept);
+        let restored = self.restored();
+        let former = std::mem::replace(&mut self.queue, restored);
+        self.queue.skip(Arrival(next + ahead), serving, self.now);
+        // Who was recalled on a call that had lapsed before is not.
+        let recalled = former.core.totals.recalled - self.queue.core.totals.recalled;
+        let known = self.queue.active() + self.queue.unclaimed();
+        assert!(known + recalled >= inside, "{inside} are inside, {known} are known of");
+        for ticket in tickets.iter().filter_map(|index| self.ticket(*index)).collect::<Vec<_>>() {
+            if self.queue.reenter(ticket, self.now) {
+                self.give_up_newer(&ticket);
+            }
+            assert!(self.queue.visitors.get(&ticket.visitor).is_some(), "{ticket:?} was not taken back");
+        }
+        if gateway {
+            self.queue.reenter_from(&former, self.now);
+            for (arrival, record) in former.visitors.iter().map(|record| (record.arrival, record)) {
+                let held = self.queue.visitors.get(&record.visitor).map(|held| held.arrival);
+                self.give_up_newer(&record);
+                // An older one, of an earlier loss, may have been shown.
+                let back = held.is_some_and(|held| held <= arrival);
+                assert!(back, "{record:?}, whom a gateway knew, is {held:?}");
+            }
+            let running = |queue: &Queue| -> BTreeSet<Arrival> {
+                let claimed = |admission: &AdmissionRecord| match admission.state {
+                    AdmissionState::Claimed { expires_at, .. } => expires_at > self.now,
+                    _ => false,
+                };
+                queue.admissions().filter(claimed).map(|admission| admission.arrival).collect()
+            };
+            assert!(running(&self.queue).is_superset(&running(&former)), "an admission was not put back");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_lost_what_visitors_know_stays_good(
+        life in prop::collection::vec(events(), 1..80),
+    ) {
+        let mut world = World::new();
+        for event in &life {
+            world.step(event);
+        }
+    }
+}

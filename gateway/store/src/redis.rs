@@ -1,0 +1,263 @@
+//! The store that any number of gateways share: a replica of each sale in each gateway, and Redis between them.
+//!
+//! The rules of a sale are those of [`ropeline_queue`] and nowhere else. Redis puts the batches of all gateways in one
+//! order and keeps what they add up to; a batch that was run on something older than the latest commit is refused,
+//! taken back and run again. So any gateway may tick, none leads, and each answer is true of the one course of the sale.
+//! What Redis does for a sale does not depend on how many wait.
+//!
+//! The server's own clock is the sale's, held steady where it is set or where another server takes over.
+
+mod checkpoint;
+mod entry;
+mod keys;
+mod link;
+mod loss;
+mod replica;
+mod sale;
+mod standing;
+mod writes;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ropeline_queue::{
+    Arrival, ChangeRefusal, Changes, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal,
+    JoinOptions, JoinRecord, JoinRefusal, Joined, LeaseEvent, LeaveRefusal, Position, Queue, SaleDefinition,
+    SaleId, SaleView, Stock, TickInput, UnixMillis,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use self::checkpoint::{Checkpoint, Known, off};
+use self::link::{Link, Scripts};
+use self::sale::{Call, INBOX, Sale, Work, document, name, nonce};
+use self::standing::{Standing, Status};
+use crate::{Clock, Join, QueueStore, StoreError};
+
+/// Where Redis is. Addresses are URLs: `redis://USER:PASSWORD@HOST:PORT/DATABASE`, or `rediss://` for TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RedisServers {
+    /// One server.
+    Single(String),
+    /// A Redis Cluster, by one or more of its nodes.
+    Cluster(Vec<String>),
+}
+
+/// How a gateway shares the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedisSettings {
+    /// Where Redis is.
+    pub servers: RedisServers,
+    /// How long a connection or an answer is waited for.
+    pub patience: Duration,
+    /// A folder outside of Redis that all gateways share, where how far the sales have gone is written down ahead of use.
+    /// None: Redis is trusted to keep all that it has answered, over restarts and failovers (`appendonly yes`,
+    /// `appendfsync always`, no asynchronous replica that may take over), because after a loss a number could be given
+    /// again that only gateways knew of that are gone, too.
+    pub checkpoint: Option<PathBuf>,
+}
+
+/// A [`QueueStore`] that is shared through Redis 7 or later.
+///
+/// It connects with the first call, and again whenever the connection is lost. Calls are made inside a Tokio runtime.
+pub struct RedisStore {
+    shared: Arc<Shared>,
+    /// A task each.
+    inboxes: Mutex<BTreeMap<SaleId, mpsc::Sender<Box<dyn Call>>>>,
+}
+
+/// What the sales of one gateway have in common.
+struct Shared {
+    link: Link,
+    scripts: Scripts,
+    checkpoint: Option<Checkpoint>,
+    /// Instead of the server's.
+    clock: Option<Arc<dyn Clock>>,
+}
+
+// === impl RedisStore ===
+
+impl RedisStore {
+    /// A store that connects with its first call.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] where an address makes no sense or TLS cannot be set up.
+    pub fn open(settings: &RedisSettings) -> Result<Self, StoreError> {
+        Self::with_clock(settings, None)
+    }
+
+    fn with_clock(settings: &RedisSettings, clock: Option<Arc<dyn Clock>>) -> Result<Self, StoreError> {
+        let link =
+            Link::new(&settings.servers, settings.patience).map_err(|error| link::unavailable(&error))?;
+        let checkpoint = settings.checkpoint.clone().map(Checkpoint::new);
+        let shared = Arc::new(Shared { link, scripts: Scripts::new(), checkpoint, clock });
+        Ok(Self { shared, inboxes: Mutex::default() })
+    }
+
+    /// Has the sale do `work`, on what all gateways have done, and answers once it is committed. It may be done several
+    /// times, of which the last counts.
+    async fn on_sale<T: Send + 'static>(
+        &self,
+        sale: &SaleId,
+        weight: usize,
+        work: impl FnMut(&mut Queue, UnixMillis) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let gone = || StoreError::Unavailable { reason: "the sale's task has stopped".into() };
+        let (reply, answer) = oneshot::channel();
+        let mut call: Box<dyn Call> = Box::new(Work { weight, work, said: None, reply });
+        // A sale that was not there a moment ago has stopped, and is looked for again.
+        for _ in 0..2 {
+            match self.inbox(sale).send(call).await {
+                Ok(()) => return answer.await.map_err(|_| gone())?,
+                Err(mpsc::error::SendError(unsent)) => call = unsent,
+            }
+        }
+        Err(gone())
+    }
+
+    fn inbox(&self, sale: &SaleId) -> mpsc::Sender<Box<dyn Call>> {
+        let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inbox) = inboxes.get(sale).filter(|inbox| !inbox.is_closed()) {
+            return inbox.clone();
+        }
+        // Sales that were asked for and do not exist.
+        inboxes.retain(|_, inbox| !inbox.is_closed());
+        let (inbox, calls) = mpsc::channel(INBOX);
+        tokio::spawn(Sale::new(sale.clone(), Arc::clone(&self.shared)).run(calls));
+        inboxes.insert(sale.clone(), inbox.clone());
+        inbox
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl QueueStore for RedisStore {
+    async fn sales(&self) -> Result<Vec<SaleId>, StoreError> {
+        let link = &self.shared.link;
+        let named: Vec<String> = link.ask(redis::cmd("SMEMBERS").arg(keys::SALES)).await?;
+        let mut sales = Vec::new();
+        for sale in named.into_iter().filter_map(|name| SaleId::try_from(name).ok()) {
+            // It is put on the list before it is made.
+            if link.ask(redis::cmd("EXISTS").arg(keys::head(&sale))).await? {
+                sales.push(sale);
+            }
+        }
+        sales.sort_unstable();
+        Ok(sales)
+    }
+
+    async fn create(&self, definition: SaleDefinition, draw_secret: [u8; 32]) -> Result<(), StoreError> {
+        let sale = definition.id.clone();
+        let Shared { link, scripts, checkpoint, clock } = &*self.shared;
+        let keys = [keys::head(&sale), keys::log(&sale)];
+        let found: Standing = link.run(&scripts.sync, &keys, &["", "0"]).await?;
+        if found.status != Status::None {
+            return Err(StoreError::SaleExists(sale));
+        }
+        let now = clock.as_ref().map_or(UnixMillis(found.now_ms), |clock| clock.now());
+        if let Some(checkpoint) = checkpoint {
+            let id = sale.clone();
+            if off(checkpoint, move |checkpoint| checkpoint.read(&id)).await?.is_some() {
+                // Redis has lost it; the next call puts it back.
+                return Err(StoreError::SaleExists(sale));
+            }
+        }
+        let queue = Queue::create(definition, draw_secret, now);
+        loss::list(link, &sale).await?;
+        let line = name()?;
+        let entry = entry::encode(nonce()?, &Changes::default());
+        let (core, definition) = (document(queue.core())?, document(&**queue.definition())?);
+        let args: [&[u8]; 11] =
+            [b"", b"0", &entry, &core, &definition, line.as_bytes(), b"1", line.as_bytes(), b"1", b"", b"0"];
+        let made: Standing = link.run(&scripts.replace, &keys, &args).await?;
+        if made.status != Status::Done {
+            return Err(StoreError::SaleExists(sale));
+        }
+        if let Some(checkpoint) = checkpoint {
+            let (sale, known) = (sale, Known::of(&queue));
+            off(checkpoint, move |checkpoint| checkpoint.reach(&sale, 1, &known)).await?;
+        }
+        Ok(())
+    }
+
+    async fn change(
+        &self,
+        definition: SaleDefinition,
+        over: Option<Arc<SaleDefinition>>,
+    ) -> Result<Result<(), ChangeRefusal>, StoreError> {
+        let sale = definition.id.clone();
+        self.on_sale(&sale, 1, move |queue, now| queue.change(definition.clone(), over.as_deref(), now)).await
+    }
+
+    async fn command(
+        &self,
+        sale: &SaleId,
+        command: Command,
+    ) -> Result<Result<CommandDone, CommandRefusal>, StoreError> {
+        self.on_sale(sale, 1, move |queue, now| queue.command(&command, now)).await
+    }
+
+    async fn join(
+        &self,
+        sale: &SaleId,
+        joins: Vec<Join>,
+    ) -> Result<Vec<Result<Joined, JoinRefusal>>, StoreError> {
+        self.on_sale(sale, joins.len(), move |queue, now| {
+            let join = |join: &Join| queue.join(join.visitor, JoinOptions { again: join.again }, now);
+            joins.iter().map(join).collect()
+        })
+        .await
+    }
+
+    async fn reenter(&self, sale: &SaleId, tickets: Vec<JoinRecord>) -> Result<(), StoreError> {
+        self.on_sale(sale, tickets.len(), move |queue, now| {
+            for ticket in &tickets {
+                queue.reenter(*ticket, now);
+            }
+        })
+        .await
+    }
+
+    async fn claim(
+        &self,
+        sale: &SaleId,
+        position: Position,
+    ) -> Result<Result<Claimed, ClaimRefusal>, StoreError> {
+        self.on_sale(sale, 1, move |queue, now| queue.claim(position, now)).await
+    }
+
+    async fn leave(&self, sale: &SaleId, position: Position) -> Result<Result<(), LeaveRefusal>, StoreError> {
+        self.on_sale(sale, 1, move |queue, now| queue.leave(position, now)).await
+    }
+
+    async fn lease(&self, sale: &SaleId, arrival: Arrival, event: LeaseEvent) -> Result<(), StoreError> {
+        self.on_sale(sale, 1, move |queue, now| queue.lease(arrival, event, now)).await
+    }
+
+    async fn stock(&self, sale: &SaleId, stock: Stock) -> Result<(), StoreError> {
+        self.on_sale(sale, 1, move |queue, now| queue.stock(stock, now)).await
+    }
+
+    async fn tick(&self, sale: &SaleId, input: TickInput) -> Result<Arc<SaleView>, StoreError> {
+        self.on_sale(sale, 1, move |queue, now| {
+            queue.tick(input, now);
+            Arc::new(queue.view(now))
+        })
+        .await
+    }
+
+    async fn view(&self, sale: &SaleId) -> Result<Arc<SaleView>, StoreError> {
+        self.on_sale(sale, 1, |queue, now| Arc::new(queue.view(now))).await
+    }
+}

@@ -1,0 +1,172 @@
+//! When the server has changed, or has lost what it was told.
+
+use redis::Pipeline;
+use ropeline_queue::{Changes, Queue, SaleId};
+
+use super::checkpoint::off;
+use super::entry::{self, LEFT, admission_record};
+use super::keys;
+use super::link::Link;
+use super::replica::Replica;
+use super::sale::{Line, Sale, commit, document, name, nonce};
+use super::standing::{Standing, Status};
+use super::writes::Writes;
+use crate::StoreError;
+use crate::records::{JOIN_BYTES, write_join};
+
+/// Keys in one pipeline: chunks of joins make about a megabyte.
+const CHUNKS_AT_ONCE: usize = 16;
+const BUCKETS_AT_ONCE: usize = 256;
+
+impl Sale {
+    /// The server has all that this gateway knows, but is not the one that took the last commit. What that one was told
+    /// after it may be lost: a new line begins.
+    pub(super) async fn begin_line(&mut self) -> Result<(), StoreError> {
+        let Some(seen) = self.replica.as_ref().map(|replica| replica.generation) else { return Ok(()) };
+        let line = self.line(seen).await?;
+        let Some(replica) = &mut self.replica else { return Ok(()) };
+        let changes = Changes { core: true, ..Changes::default() };
+        let writes = Writes::new(&self.id, &replica.base, &changes, replica.queue.forgotten().end);
+        let standing = commit(&self.shared, replica, &changes, nonce()?, writes, Some(&line)).await?;
+        if standing.status == Status::Done {
+            let generation = line.generation;
+            tracing::warn!(sale = %self.id, generation, "the sale goes on after a restart or on another server");
+            replica.version += 1;
+            replica.head_run = standing.run;
+            replica.line = line.name;
+            replica.generation = generation;
+        }
+        Ok(())
+    }
+
+    /// A line of a generation after all that are known of.
+    async fn line(&self, seen: u64) -> Result<Line, StoreError> {
+        let written = match &self.shared.checkpoint {
+            Some(checkpoint) => {
+                let sale = self.id.clone();
+                off(checkpoint, move |checkpoint| checkpoint.generation(&sale)).await?
+            }
+            None => 0,
+        };
+        Ok(Line { name: name()?, generation: seen.max(written) + 1 })
+    }
+
+    /// The server knows no such sale, and neither does this gateway. The checkpoint may: all but its visitors.
+    pub(super) async fn remember(&mut self, found: &Standing) -> Result<bool, StoreError> {
+        let Some(checkpoint) = &self.shared.checkpoint else { return Ok(false) };
+        let sale = self.id.clone();
+        let Some((generation, queue)) = off(checkpoint, move |checkpoint| checkpoint.read(&sale)).await?
+        else {
+            return Ok(false);
+        };
+        self.replica = Some(Replica {
+            queue,
+            version: 0,
+            generation,
+            line: String::new(),
+            base: String::new(),
+            head_run: found.run.clone(),
+        });
+        Ok(true)
+    }
+
+    /// The server lacks something of what this gateway knows, or all of it: it is told again, beside what is there, and
+    /// that is then replaced at once.
+    pub(super) async fn put_back(&mut self, found: &Standing) -> Result<(), StoreError> {
+        let Some(seen) = self.replica.as_ref().map(|replica| replica.generation) else { return Ok(()) };
+        let line = self.line(seen.max(found.generation)).await?;
+        let Some(replica) = &mut self.replica else { return Ok(()) };
+        let base = line.name.clone();
+        tracing::warn!(
+            sale = %self.id, version = replica.version, found = found.version, generation = line.generation,
+            "the server has lost a part of the sale, which is put back"
+        );
+        let link = &self.shared.link;
+        upload(link, &self.id, &base, &replica.queue).await?;
+        let version = replica.version + 1;
+        let changes = Changes { core: true, definition: true, ..Changes::default() };
+        let args = [
+            found.line.clone().into_bytes(),
+            found.version.to_string().into_bytes(),
+            entry::encode(nonce()?, &changes),
+            document(replica.queue.core())?,
+            document(&**replica.queue.definition())?,
+            line.name.clone().into_bytes(),
+            line.generation.to_string().into_bytes(),
+            base.clone().into_bytes(),
+            version.to_string().into_bytes(),
+            replica.line.clone().into_bytes(),
+            replica.version.to_string().into_bytes(),
+        ];
+        let keys = [keys::head(&self.id), keys::log(&self.id)];
+        let standing: Standing = link.run(&self.shared.scripts.replace, &keys, &args).await?;
+        let unused = if standing.status == Status::Done {
+            list(link, &self.id).await?;
+            replica.version = version;
+            replica.head_run = standing.run;
+            replica.line = line.name;
+            replica.generation = line.generation;
+            std::mem::replace(&mut replica.base, base)
+        } else {
+            // Another gateway was faster.
+            base
+        };
+        remove(link, &self.id, &unused, &replica.queue).await
+    }
+}
+
+/// Puts a sale on the list of all.
+pub(super) async fn list(link: &Link, sale: &SaleId) -> Result<(), StoreError> {
+    link.ask::<u64>(redis::cmd("SADD").arg(keys::SALES).arg(sale.as_str())).await.map(drop)
+}
+
+/// Writes all joins and admissions under a base that nobody reads yet.
+async fn upload(link: &Link, sale: &SaleId, base: &str, queue: &Queue) -> Result<(), StoreError> {
+    let records: Vec<_> = queue.visitors().iter().collect();
+    let chunks = records.chunk_by(|a, b| keys::chunk(a.arrival).0 == keys::chunk(b.arrival).0);
+    let chunks: Vec<_> = chunks.collect();
+    for some in chunks.chunks(CHUNKS_AT_ONCE) {
+        let mut tell = Pipeline::new();
+        for records in some {
+            let chunk = keys::chunk(records[0].arrival).0;
+            let length = records.last().map_or(0, |last| keys::chunk(last.arrival).1 + 1);
+            let mut bytes = vec![0; usize::try_from(length).unwrap_or(0) * JOIN_BYTES];
+            for record in *records {
+                let at = usize::try_from(keys::chunk(record.arrival).1).unwrap_or(0) * JOIN_BYTES;
+                write_join(&mut bytes[at..at + JOIN_BYTES], record);
+            }
+            tell.cmd("SET").arg(keys::joins(sale, base, chunk)).arg(bytes).ignore();
+        }
+        link.ask_all::<()>(&tell).await?;
+    }
+    let called = queue.admissions().map(|admission| (admission.arrival, admission_record(&admission)));
+    let left = queue.left().map(|arrival| (arrival, LEFT.to_owned()));
+    let mut records: Vec<_> = called.chain(left).collect();
+    records.sort_unstable();
+    let buckets: Vec<_> =
+        records.chunk_by(|(a, _), (b, _)| a.0 / keys::BUCKET == b.0 / keys::BUCKET).collect();
+    for some in buckets.chunks(BUCKETS_AT_ONCE) {
+        let mut tell = Pipeline::new();
+        for records in some {
+            let set = tell.cmd("HSET").arg(keys::admissions(sale, base, records[0].0.0 / keys::BUCKET));
+            for (arrival, record) in *records {
+                set.arg(arrival.0).arg(record);
+            }
+            set.ignore();
+        }
+        link.ask_all::<()>(&tell).await?;
+    }
+    Ok(())
+}
+
+/// Removes the joins and admissions of a base that nobody reads any more.
+async fn remove(link: &Link, sale: &SaleId, base: &str, queue: &Queue) -> Result<(), StoreError> {
+    let end = queue.core().next_arrival().0;
+    let joins = (0..end.div_ceil(keys::CHUNK)).map(|chunk| keys::joins(sale, base, chunk));
+    let admissions = (0..end.div_ceil(keys::BUCKET)).map(|bucket| keys::admissions(sale, base, bucket));
+    let names: Vec<String> = joins.chain(admissions).collect();
+    for some in names.chunks(BUCKETS_AT_ONCE) {
+        link.ask::<u64>(redis::cmd("UNLINK").arg(some)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,335 @@
+//! One sale, as one gateway serves it.
+//!
+//! The calls that wait are run together on the gateway's replica, after it has heard what the others have committed, and
+//! what they change is committed if nobody was faster; else it is taken back and run again on what the others have done.
+//! Calls that arrive meanwhile make up the next batch.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use ropeline_queue::{Changes, Queue, SaleId, UnixMillis, Update};
+use tokio::sync::{mpsc, oneshot};
+
+use super::Shared;
+use super::checkpoint::{Known, Mark, off};
+use super::entry::{self, Nonce};
+use super::keys;
+use super::replica::Replica;
+use super::standing::{Standing, Status, unreadable};
+use super::writes::Writes;
+use crate::StoreError;
+use crate::clock::Steady;
+
+/// Calls that may wait; further callers wait for room.
+pub(super) const INBOX: usize = 4_096;
+
+/// Joins in one batch, each other call counting for one: bounds the time the first of them waits.
+const BATCH: usize = 4_096;
+
+/// Entries and bytes of the log: what a gateway may fall behind without reading the whole sale again.
+const LOG_ENTRIES: &str = "4096";
+const LOG_BYTES: &str = "4194304";
+
+/// How often others may be faster before a batch is given back to its callers. Each time one of them got on.
+const ATTEMPTS: usize = 200;
+
+/// A call that can be run more than once and is answered once.
+pub(super) trait Call: Send {
+    /// About how many visitors it is about.
+    fn weight(&self) -> usize;
+    /// Asks the queue and keeps what it says.
+    fn run(&mut self, queue: &mut Queue, now: UnixMillis);
+    /// Tells the caller what the queue said last, or that it came to nothing.
+    fn answer(self: Box<Self>, outcome: Result<(), StoreError>);
+}
+
+/// A call made of a function.
+pub(super) struct Work<T, W> {
+    pub(super) weight: usize,
+    pub(super) work: W,
+    pub(super) said: Option<T>,
+    pub(super) reply: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T: Send, W: FnMut(&mut Queue, UnixMillis) -> T + Send> Call for Work<T, W> {
+    fn weight(&self) -> usize {
+        self.weight
+    }
+
+    fn run(&mut self, queue: &mut Queue, now: UnixMillis) {
+        self.said = Some((self.work)(queue, now));
+    }
+
+    fn answer(self: Box<Self>, outcome: Result<(), StoreError>) {
+        let unasked = || StoreError::Unavailable { reason: "the call was not run".into() };
+        let Self { said, reply, .. } = *self;
+        // A caller who has gone away needs no answer; the work is done all the same.
+        let _ = reply.send(outcome.and_then(|()| said.ok_or_else(unasked)));
+    }
+}
+
+/// Serves one sale for as long as anybody may call.
+pub(super) struct Sale {
+    pub(super) id: SaleId,
+    pub(super) shared: Arc<Shared>,
+    pub(super) replica: Option<Replica>,
+    /// What went another way than the server has, and may know of visitors that the server has lost.
+    former: Option<Queue>,
+    /// What the checkpoint is known to allow.
+    marked: Mark,
+    clock: Option<Steady>,
+}
+
+// === impl Sale ===
+
+impl Sale {
+    pub(super) fn new(id: SaleId, shared: Arc<Shared>) -> Self {
+        Self { id, shared, replica: None, former: None, marked: Mark::default(), clock: None }
+    }
+
+    /// Serves calls until every sender is gone, or the sale turns out not to exist.
+    pub(super) async fn run(mut self, mut calls: mpsc::Receiver<Box<dyn Call>>) {
+        while let Some(first) = calls.recv().await {
+            let mut weight = first.weight();
+            let mut batch = vec![first];
+            while weight < BATCH
+                && let Ok(next) = calls.try_recv()
+            {
+                weight += next.weight();
+                batch.push(next);
+            }
+            let outcome = self.serve(&mut batch).await;
+            if let Err(error) = &outcome {
+                tracing::warn!(sale = %self.id, %error, "calls came to nothing");
+            }
+            let unknown = matches!(outcome, Err(StoreError::UnknownSale(_)));
+            for call in batch {
+                call.answer(outcome.clone());
+            }
+            if unknown {
+                calls.close();
+                while let Some(call) = calls.recv().await {
+                    call.answer(Err(StoreError::UnknownSale(self.id.clone())));
+                }
+                return;
+            }
+        }
+    }
+
+    async fn serve(&mut self, batch: &mut [Box<dyn Call>]) -> Result<(), StoreError> {
+        let mut now = self.catch_up().await?;
+        for _ in 0..ATTEMPTS {
+            let Some(replica) = &mut self.replica else { return Err(unreadable("everything")) };
+            if self.marked.generation != replica.generation {
+                reach(&self.shared, &self.id, replica, &mut self.marked).await?;
+            }
+            let forgotten = replica.queue.forgotten().end;
+            replica.queue.begin();
+            // A panic is a fault of ours in one call. The replica may then be half changed, Redis is not.
+            let ran = catch_unwind(AssertUnwindSafe(|| {
+                self.marked.floor.pass(&mut replica.queue, now);
+                if let Some(former) = &self.former {
+                    let (visitors, admissions) = replica.queue.reenter_from(former, now);
+                    tracing::warn!(sale = %self.id, visitors, admissions, "put back what the server had lost");
+                }
+                for call in batch.iter_mut() {
+                    call.run(&mut replica.queue, now);
+                }
+                replica.queue.take_changes()
+            }));
+            let Ok(changes) = ran else {
+                self.replica = None;
+                return Err(StoreError::Unavailable {
+                    reason: "a fault in Ropeline, see the panic before this".into(),
+                });
+            };
+            if changes.is_empty() {
+                replica.queue.keep();
+                self.former = None;
+                return Ok(());
+            }
+            if let Err(error) = reach(&self.shared, &self.id, replica, &mut self.marked).await {
+                replica.queue.undo();
+                return Err(error);
+            }
+            let nonce = nonce()?;
+            let writes = Writes::new(&self.id, &replica.base, &changes, forgotten);
+            let committed = commit(&self.shared, replica, &changes, nonce, writes, None).await;
+            let standing = match committed {
+                Ok(standing) => standing,
+                Err(error) => {
+                    // Whether it took effect is seen in the log by the next batch.
+                    replica.queue.undo();
+                    return Err(error);
+                }
+            };
+            if standing.status == Status::Done {
+                replica.queue.keep();
+                replica.version += 1;
+                self.former = None;
+                return Ok(());
+            }
+            if standing.status == Status::Since {
+                let (update, nonces) = standing.update()?;
+                if nonces.first() == Some(&nonce) {
+                    // It was sent twice, and took effect the first time.
+                    replica.queue.keep();
+                    self.take_in(&standing, update);
+                    self.former = None;
+                    return Ok(());
+                }
+                replica.queue.undo();
+                if !standing.moved() {
+                    now = self.now(standing.now_ms);
+                    self.take_in(&standing, update);
+                    continue;
+                }
+            } else {
+                replica.queue.undo();
+            }
+            now = self.catch_up().await?;
+        }
+        Err(StoreError::Unavailable { reason: "other gateways were faster each time".into() })
+    }
+
+    /// Hears of everything that was committed before this, and answers with the time.
+    async fn catch_up(&mut self) -> Result<UnixMillis, StoreError> {
+        for _ in 0..ATTEMPTS {
+            let (line, version) =
+                self.replica.as_ref().map_or(("", 0), |replica| (&*replica.line, replica.version));
+            let args = [line.as_bytes(), version.to_string().as_bytes()].map(<[u8]>::to_owned);
+            let standing: Standing = self
+                .shared
+                .link
+                .run(&self.shared.scripts.sync, &[keys::head(&self.id), keys::log(&self.id)], &args)
+                .await?;
+            let now = self.now(standing.now_ms);
+            let current = match standing.status {
+                Status::None if self.replica.is_none() && !self.remember(&standing).await? => {
+                    return Err(StoreError::UnknownSale(self.id.clone()));
+                }
+                Status::None | Status::Behind => {
+                    self.put_back(&standing).await?;
+                    false
+                }
+                Status::Load => {
+                    self.replica = Some(Replica::load(&self.shared.link, &self.id, &standing).await?);
+                    false
+                }
+                Status::Far => {
+                    self.replica = None;
+                    false
+                }
+                Status::Other => {
+                    self.former = self.replica.take().map(|replica| replica.queue);
+                    false
+                }
+                Status::Since => {
+                    let (update, _) = standing.update()?;
+                    self.take_in(&standing, update);
+                    true
+                }
+                Status::Same | Status::Done => true,
+            };
+            if current && standing.moved() {
+                self.begin_line().await?;
+            } else if current {
+                return Ok(now);
+            }
+        }
+        Err(StoreError::Unavailable { reason: "the sale does not come to rest".into() })
+    }
+
+    /// The store's time, from a reading of the server's clock.
+    fn now(&mut self, server_ms: u64) -> UnixMillis {
+        if let Some(given) = &self.shared.clock {
+            return given.now();
+        }
+        let read_at = Instant::now();
+        let clock = self.clock.get_or_insert_with(|| Steady::starting(server_ms, read_at));
+        UnixMillis(clock.read(server_ms, read_at))
+    }
+
+    /// Takes in what others have committed.
+    fn take_in(&mut self, standing: &Standing, update: Update) {
+        let Some(replica) = &mut self.replica else { return };
+        replica.queue.apply(update);
+        replica.version = standing.version;
+        replica.generation = standing.generation;
+        replica.line.clone_from(&standing.line);
+        replica.base.clone_from(&standing.base);
+        replica.head_run.clone_from(&standing.head_run);
+    }
+}
+
+/// Has the checkpoint allow what is about to be committed.
+async fn reach(
+    shared: &Shared,
+    sale: &SaleId,
+    replica: &Replica,
+    marked: &mut Mark,
+) -> Result<(), StoreError> {
+    let Some(checkpoint) = &shared.checkpoint else { return Ok(()) };
+    let core = replica.queue.core();
+    let allowed = marked.generation == replica.generation
+        && core.next_arrival() <= marked.next_arrival
+        && core.serving() <= marked.serving;
+    if !allowed {
+        let (sale, known, generation) = (sale.clone(), Known::of(&replica.queue), replica.generation);
+        *marked = off(checkpoint, move |checkpoint| checkpoint.reach(&sale, generation, &known)).await?;
+    }
+    Ok(())
+}
+
+/// What begins with a commit after the server has changed.
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) generation: u64,
+}
+
+/// Tries to commit what the batch has changed.
+pub(super) async fn commit(
+    shared: &Shared,
+    replica: &Replica,
+    changes: &Changes,
+    nonce: Nonce,
+    writes: Writes<'_>,
+    begins: Option<&Line>,
+) -> Result<Standing, StoreError> {
+    let queue = &replica.queue;
+    let definition = if changes.definition { document(&**queue.definition())? } else { Vec::new() };
+    let (line, generation) =
+        begins.map_or_else(Default::default, |line| (line.name.clone(), line.generation.to_string()));
+    let mut args = vec![
+        replica.line.clone().into_bytes(),
+        replica.version.to_string().into_bytes(),
+        entry::encode(nonce, changes),
+        document(queue.core())?,
+        definition,
+        line.into_bytes(),
+        generation.into_bytes(),
+        replica.head_run.clone().into_bytes(),
+        LOG_ENTRIES.into(),
+        LOG_BYTES.into(),
+    ];
+    args.extend(writes.words);
+    shared.link.run(&shared.scripts.commit, &writes.keys, &args).await
+}
+
+/// A document as it is kept.
+pub(super) fn document(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(value).map_err(|error| StoreError::Unavailable { reason: error.to_string() })
+}
+
+/// Bytes that nobody else has.
+pub(super) fn nonce() -> Result<Nonce, StoreError> {
+    let mut nonce = Nonce::default();
+    getrandom::fill(&mut nonce).map_err(|error| StoreError::Unavailable { reason: error.to_string() })?;
+    Ok(nonce)
+}
+
+/// A name that nobody else has.
+pub(super) fn name() -> Result<String, StoreError> {
+    nonce().map(|bytes| ropeline_queue::hex(&bytes))
+}

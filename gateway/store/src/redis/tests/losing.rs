@@ -1,0 +1,234 @@
+//! Servers that lose what they were told: whatever is lost, no number is given to two visitors, whoever was given one keeps
+//! it, and nobody who was called is uncalled.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ropeline_queue::{Pace, TickInput};
+use ropeline_test_redis::{Durable, Server, eventually};
+use tempfile::TempDir;
+
+use super::fixture::settings;
+use super::history::History;
+use super::racing::{sale, visitor};
+use crate::contract::definition;
+use crate::redis::{RedisServers, RedisSettings, RedisStore};
+use crate::{Join, QueueStore, StoreError};
+
+const CAP: u32 = 20;
+
+/// A sale on a server, with its checkpoint, and what clients were told.
+struct Scene {
+    server: Server,
+    _folder: TempDir,
+    settings: RedisSettings,
+    history: History,
+}
+
+// === impl Scene ===
+
+impl Scene {
+    async fn new(durable: Durable) -> Self {
+        let server = Server::start(durable);
+        let folder = tempfile::tempdir().unwrap();
+        let checkpoint: Option<PathBuf> = Some(folder.path().join("checkpoint"));
+        let settings = RedisSettings { checkpoint, ..settings(RedisServers::Single(server.url())) };
+        let mut raw = definition("drop", CAP);
+        raw.pace = Pace::Smooth { admit: 1_000, per_ms: 1_000, burst: 500 };
+        raw.claim_window_ms = 60_000;
+        RedisStore::open(&settings).unwrap().create(raw.check().unwrap(), [1; 32]).await.unwrap();
+        Self { server, _folder: folder, settings, history: History::default() }
+    }
+
+    fn gateway(&self) -> Arc<RedisStore> {
+        Arc::new(RedisStore::open(&self.settings).unwrap())
+    }
+
+    /// Joins, and asks again as long as the store is not available.
+    async fn join(&mut self, store: &RedisStore, who: std::ops::Range<u64>) {
+        let joins: Vec<Join> = who.clone().map(|who| Join { visitor: visitor(who), again: false }).collect();
+        let asked = Instant::now();
+        let answers = patiently(async || store.join(&sale(), joins.clone()).await).await;
+        for (who, joined) in who.zip(answers) {
+            self.history.joined(asked, visitor(who), joined.unwrap());
+        }
+    }
+
+    async fn tick(&mut self, store: &RedisStore) -> Arc<ropeline_queue::SaleView> {
+        let asked = Instant::now();
+        let view = patiently(async || store.tick(&sale(), TickInput::default()).await).await;
+        self.history.saw(asked, &view);
+        view
+    }
+
+    async fn claim(&mut self, store: &RedisStore, arrivals: std::ops::Range<u64>) {
+        for arrival in arrivals.map(ropeline_queue::Arrival) {
+            let asked = Instant::now();
+            let view = patiently(async || store.view(&sale()).await).await;
+            let position = view.position(arrival);
+            if let Ok(claimed) = patiently(async || store.claim(&sale(), position).await).await {
+                self.history.claimed(asked, arrival, claimed);
+            }
+        }
+    }
+
+    /// Everybody shows the ticket they hold, and finds it good; then newcomers get numbers of their own.
+    async fn everybody_comes_back(&mut self, store: &RedisStore) {
+        let tickets = self.history.tickets();
+        patiently(async || store.reenter(&sale(), tickets.clone()).await).await;
+        let visitors = tickets.len() as u64;
+        self.join(store, 0..visitors).await;
+        self.join(store, 1_000_000..1_000_050).await;
+        self.tick(store).await;
+        self.history.check();
+        self.history.check_cap(u64::from(CAP));
+    }
+}
+
+/// A store that is not available is asked again, as every caller may.
+async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, StoreError>) -> T {
+    let began = Instant::now();
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(StoreError::Unavailable { reason }) if began.elapsed().as_secs() < 30 => {
+                eprintln!("{reason}");
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tail_that_was_lost_is_put_back_by_who_knows_it() {
+    let mut scene = Scene::new(Durable::Always).await;
+    let store = scene.gateway();
+    scene.join(&store, 0..100).await;
+    scene.tick(&store).await;
+    scene.claim(&store, 0..5).await;
+    let kept = scene.server.written();
+    scene.join(&store, 100..300).await;
+    scene.claim(&store, 5..10).await;
+    scene.tick(&store).await;
+    scene.server.kill();
+    scene.server.cut(kept);
+    scene.server.again();
+    scene.join(&store, 0..300).await;
+    scene.everybody_comes_back(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tail_that_was_lost_with_its_gateways_is_passed_over() {
+    let mut scene = Scene::new(Durable::Always).await;
+    let store = scene.gateway();
+    scene.join(&store, 0..100).await;
+    scene.tick(&store).await;
+    let kept = scene.server.written();
+    scene.join(&store, 100..300).await;
+    scene.claim(&store, 0..20).await;
+    drop(store);
+    scene.server.kill();
+    scene.server.cut(kept);
+    scene.server.again();
+    let store = scene.gateway();
+    // Strangers first: they must not get what the others hold.
+    scene.join(&store, 500_000..500_100).await;
+    scene.everybody_comes_back(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_emptied_server_is_filled_by_a_gateway() {
+    let mut scene = Scene::new(Durable::Never).await;
+    let (store, other) = (scene.gateway(), scene.gateway());
+    scene.join(&store, 0..5_000).await;
+    scene.tick(&store).await;
+    scene.claim(&other, 0..20).await;
+    scene.join(&other, 5_000..6_000).await;
+    scene.server.again_empty();
+    // Both at once, each with what it knows.
+    let joins = |from| vec![Join { visitor: visitor(from), again: false }];
+    let (one, two) = tokio::join!(
+        patiently(async || store.join(&sale(), joins(7)).await),
+        patiently(async || other.join(&sale(), joins(5_007)).await),
+    );
+    let asked = Instant::now();
+    scene.history.joined(asked, visitor(7), one[0].unwrap());
+    scene.history.joined(asked, visitor(5_007), two[0].unwrap());
+    assert_eq!(patiently(async || other.sales().await).await, [sale()]);
+    scene.join(&store, 0..6_000).await;
+    scene.claim(&other, 0..20).await;
+    scene.everybody_comes_back(&other).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_and_its_gateways_gone_leave_the_checkpoint() {
+    let mut scene = Scene::new(Durable::Never).await;
+    let store = scene.gateway();
+    scene.join(&store, 0..300).await;
+    let before = scene.tick(&store).await;
+    scene.claim(&store, 0..10).await;
+    drop(store);
+    scene.server.again_empty();
+    let store = scene.gateway();
+    let again = definition("drop", CAP).check().unwrap();
+    assert_eq!(store.create(again, [2; 32]).await, Err(StoreError::SaleExists(sale())));
+    let after = scene.tick(&store).await;
+    assert!(after.serving >= before.serving, "who was called is uncalled");
+    assert_eq!(after.definition, before.definition);
+    scene.join(&store, 500_000..500_100).await;
+    scene.everybody_comes_back(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_lacks_the_end_takes_over() {
+    let mut scene = Scene::new(Durable::Always).await;
+    let mut replica = Server::start(Durable::Always);
+    let (store, other) = (scene.gateway(), scene.gateway());
+    let master = scene.server.port().to_string();
+    replica.ask(&["REPLICAOF", "127.0.0.1", &master]);
+    scene.join(&store, 0..100).await;
+    scene.tick(&other).await;
+    eventually("the replica to follow", || {
+        replica.info("replication", "slave_repl_offset")
+            >= scene.server.info("replication", "master_repl_offset")
+            && replica.info("replication", "master_link_status").is_none()
+            && replica.ask(&["EXISTS", "{rl:drop}:head"]) == ropeline_test_redis::Reply::Number(1)
+    });
+    // Its link is cut: the master it looks for is not there.
+    replica.ask(&["REPLICAOF", "127.0.0.1", "1"]);
+    scene.join(&store, 100..300).await;
+    scene.claim(&store, 0..20).await;
+    scene.server.kill();
+    replica.ask(&["REPLICAOF", "NO", "ONE"]);
+    replica.move_to(scene.server.port());
+    // The one that knows less is the first to go on.
+    scene.join(&other, 500_000..500_100).await;
+    scene.join(&store, 0..300).await;
+    scene.claim(&store, 0..20).await;
+    scene.everybody_comes_back(&other).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_knows_more_puts_it_back_after_another_went_on() {
+    let mut scene = Scene::new(Durable::Always).await;
+    let (less, more) = (scene.gateway(), scene.gateway());
+    scene.join(&less, 0..50).await;
+    scene.tick(&less).await;
+    let kept = scene.server.written();
+    scene.join(&more, 50..250).await;
+    scene.tick(&more).await;
+    scene.claim(&more, 0..20).await;
+    scene.server.kill();
+    scene.server.cut(kept);
+    scene.server.again();
+    scene.join(&less, 500_000..500_100).await;
+    scene.tick(&less).await;
+    // Without any ticket being shown.
+    scene.join(&more, 50..250).await;
+    scene.claim(&more, 0..20).await;
+    scene.history.check();
+    scene.history.check_cap(u64::from(CAP));
+    scene.everybody_comes_back(&less).await;
+}

@@ -1,0 +1,93 @@
+//! What a commit writes.
+
+use ropeline_queue::{Arrival, Changes, SaleId};
+
+use super::entry::{LEFT, admission_record};
+use super::keys;
+use crate::records::{JOIN_BYTES, write_join};
+
+/// The writes of a batch in the words of `commit.lua`, and the keys that they name.
+pub(super) struct Writes<'s> {
+    sale: &'s SaleId,
+    base: &'s str,
+    pub(super) keys: Vec<String>,
+    pub(super) words: Vec<Vec<u8>>,
+}
+
+// === impl Writes ===
+
+impl<'s> Writes<'s> {
+    /// `forgotten` are the arrivals that were forgotten before these changes.
+    pub(super) fn new(sale: &'s SaleId, base: &'s str, changes: &Changes, forgotten: Arrival) -> Self {
+        let mut writes =
+            Self { sale, base, keys: vec![keys::head(sale), keys::log(sale)], words: Vec::new() };
+        let same_chunk = |a: &ropeline_queue::JoinRecord, b: &ropeline_queue::JoinRecord| {
+            a.arrival.0 + 1 == b.arrival.0 && keys::chunk(a.arrival).0 == keys::chunk(b.arrival).0
+        };
+        for run in changes.joins.chunk_by(same_chunk) {
+            let (chunk, at) = keys::chunk(run[0].arrival);
+            let mut bytes = vec![0; run.len() * JOIN_BYTES];
+            for (bytes, join) in bytes.chunks_exact_mut(JOIN_BYTES).zip(run) {
+                write_join(bytes, join);
+            }
+            let key = writes.key(&keys::joins(sale, base, chunk));
+            let offset = at * JOIN_BYTES as u64;
+            writes.word(b"w").word(&key).word(offset.to_string().as_bytes()).words.push(bytes);
+            if at + run.len() as u64 == keys::CHUNK {
+                writes.word(b"s").word(&key);
+            }
+        }
+        for arrival in &changes.vacated {
+            let (chunk, at) = keys::chunk(*arrival);
+            let key = writes.key(&keys::joins(sale, base, chunk));
+            let offset = at * JOIN_BYTES as u64;
+            writes.word(b"w").word(&key).word(offset.to_string().as_bytes()).word(&[0; JOIN_BYTES]);
+        }
+        for admission in &changes.admissions {
+            writes.admission(admission.arrival, &admission_record(admission));
+        }
+        for arrival in &changes.left {
+            writes.admission(*arrival, LEFT);
+        }
+        if let Some(range) = &changes.forgotten {
+            let whole = |size: u64| {
+                let from = forgotten.0.max(range.start.0);
+                // The first is begun by arrivals before it that stay, or ended by one that was removed already.
+                (from / size..range.end.0 / size).filter(move |part| part * size >= range.start.0)
+            };
+            for chunk in whole(keys::CHUNK) {
+                writes.remove(&keys::joins(sale, base, chunk));
+            }
+            for bucket in whole(keys::BUCKET) {
+                writes.remove(&keys::admissions(sale, base, bucket));
+            }
+        }
+        writes
+    }
+
+    fn admission(&mut self, arrival: Arrival, record: &[u8]) {
+        let key = self.key(&keys::admissions(self.sale, self.base, arrival.0 / keys::BUCKET));
+        self.word(b"h").word(&key).word(arrival.to_string().as_bytes()).word(record);
+    }
+
+    fn remove(&mut self, name: &str) {
+        let key = self.key(name);
+        self.word(b"x").word(&key);
+    }
+
+    fn word(&mut self, word: &[u8]) -> &mut Self {
+        self.words.push(word.to_owned());
+        self
+    }
+
+    /// The number of a key, as Lua counts.
+    fn key(&mut self, name: &str) -> Vec<u8> {
+        // Batches name few keys, and mostly the last again.
+        let known = self.keys.iter().rposition(|key| key == name);
+        let index = known.unwrap_or_else(|| {
+            self.keys.push(name.to_owned());
+            self.keys.len() - 1
+        });
+        (index + 1).to_string().into_bytes()
+    }
+}

@@ -1,0 +1,232 @@
+//! A real Redis server, or a cluster of them, for a test or a benchmark.
+//!
+//! Everything is bound to loopback, keeps its files in a folder of its own and ends with the value that stands for it.
+//! The functions block: they start processes and wait for them.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a test says what broke by panicking"
+)]
+
+mod cluster;
+mod wire;
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+pub use cluster::Cluster;
+pub use wire::Reply;
+
+/// How long a server may take to do what it was told.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// When what a server was told is on its disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// Before it answers.
+    Always,
+    /// A second later at most.
+    EverySecond,
+    /// Never: a restart begins empty.
+    Never,
+}
+
+/// A server that can be stopped and started again on the same port.
+#[derive(Debug)]
+pub struct Server {
+    folder: TempDir,
+    port: u16,
+    durable: Durable,
+    more: Vec<String>,
+    process: Option<Child>,
+}
+
+// === impl Server ===
+
+impl Server {
+    /// Starts one.
+    pub fn start(durable: Durable) -> Self {
+        Self::start_with(durable, &[])
+    }
+
+    /// Starts one with more of `redis-server`'s options.
+    pub fn start_with(durable: Durable, more: &[&str]) -> Self {
+        let mut server = Self {
+            folder: tempfile::tempdir().expect("a folder for the server"),
+            port: free_port(),
+            durable,
+            more: more.iter().map(|option| (*option).to_owned()).collect(),
+            process: None,
+        };
+        server.again();
+        server
+    }
+
+    /// The port it listens on.
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What a client connects to.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its folder, with its append-only file.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Kills it without warning.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().expect("the server to be there");
+            process.wait().expect("the server to end");
+        }
+    }
+
+    /// Stops it for as long as the function runs: nobody gets an answer, no connection is lost.
+    pub fn frozen<T>(&self, meanwhile: impl FnOnce() -> T) -> T {
+        self.freeze();
+        let done = meanwhile();
+        self.thaw();
+        done
+    }
+
+    /// Stops it until [`Server::thaw`].
+    pub fn freeze(&self) {
+        kill_process(self.pid(), Signal::STOP).expect("the server to be there");
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        kill_process(self.pid(), Signal::CONT).expect("the server to be there");
+    }
+
+    fn pid(&self) -> Pid {
+        let process = self.process.as_ref().expect("a server that runs");
+        Pid::from_child(process)
+    }
+
+    /// Starts it again with what it has on its disk, and waits until it answers.
+    pub fn again(&mut self) {
+        let (append, fsync) = match self.durable {
+            Durable::Always => ("yes", "always"),
+            Durable::EverySecond => ("yes", "everysec"),
+            Durable::Never => ("no", "no"),
+        };
+        let process = Command::new("redis-server")
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .args(["--appendonly", append, "--appendfsync", fsync, "--dir"])
+            .arg(self.folder.path())
+            .args(&self.more)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is not installed; `scripts/setup.sh test` installs it");
+        self.process = Some(process);
+        eventually("the server to answer", || {
+            wire::try_ask(self.port, &[b"PING"]).is_ok_and(|reply| reply == Reply::Text("PONG".into()))
+        });
+    }
+
+    /// Starts it again with nothing on its disk.
+    pub fn again_empty(&mut self) {
+        self.kill();
+        for entry in std::fs::read_dir(self.folder.path()).expect("the server's folder") {
+            let path = entry.expect("a file of the server").path();
+            let removed =
+                if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+            removed.expect("to remove a file of the server");
+        }
+        self.again();
+    }
+
+    /// How long its append-only file is. After the last rewrite, that is all that it was told.
+    pub fn written(&self) -> u64 {
+        std::fs::metadata(self.log()).expect("an append-only file").len()
+    }
+
+    /// Cuts the append-only file of a server that does not run: what was written after that is lost.
+    pub fn cut(&self, length: u64) {
+        assert!(self.process.is_none(), "a server that runs does not lose what it was told");
+        let file = std::fs::OpenOptions::new().write(true).open(self.log()).expect("an append-only file");
+        assert!(file.metadata().expect("its length").len() > length, "nothing was written after that");
+        file.set_len(length).expect("to cut the append-only file");
+    }
+
+    fn log(&self) -> PathBuf {
+        let folder = self.folder.path().join("appendonlydir");
+        let files = std::fs::read_dir(&folder).expect("the folder of the append-only file");
+        let names = files.map(|entry| entry.expect("a file of the server").path());
+        let log = names.filter(|path| path.to_string_lossy().ends_with(".incr.aof")).max();
+        log.expect("an append-only file")
+    }
+
+    /// Listens on another port from now on, as one that takes another's place.
+    pub fn move_to(&mut self, port: u16) {
+        let moved = self.ask(&["CONFIG", "SET", "port", &port.to_string()]);
+        assert_eq!(moved, Reply::Text("OK".into()));
+        self.port = port;
+    }
+
+    /// One command, and what the server says.
+    pub fn ask(&self, words: &[&str]) -> Reply {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        wire::try_ask(self.port, &words).expect("the server to answer")
+    }
+
+    /// A number out of `INFO`.
+    pub fn info(&self, section: &str, field: &str) -> Option<u64> {
+        let Reply::Text(info) = self.ask(&["INFO", section]) else { return None };
+        let line = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+        line.trim().parse().ok()
+    }
+
+    /// How often a command has been called, by `INFO commandstats`.
+    pub fn calls(&self, command: &str) -> u64 {
+        let Reply::Text(info) = self.ask(&["INFO", "commandstats"]) else { return 0 };
+        let field = format!("cmdstat_{command}:calls=");
+        let counted =
+            info.lines().find_map(|line| line.strip_prefix(&field)?.split(',').next()?.parse().ok());
+        counted.unwrap_or(0)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// A port below those that the system gives to outgoing connections, free at this moment.
+pub fn free_port() -> u16 {
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let start = std::process::id().wrapping_mul(7919);
+    for _ in 0..10_000 {
+        let step = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let number = 12_000 + start.wrapping_add(step) % 18_000;
+        let port = u16::try_from(number).expect("a port is 16 bits");
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port");
+}
+
+/// Waits until something is so.
+pub fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !so() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
