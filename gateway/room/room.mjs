@@ -1,7 +1,9 @@
 // The room in the browser: fetches, joins, claims, shows. What is to be shown and when to look again is decided in
 // state.mjs. After one status (and one join) this page asks for nothing but the public snapshot until it is called.
 import { NOBODY, announcement, backOff, compare, countdownWords, joinSpread } from "./state.mjs";
-import { failingWords, numberWords, placeOf, pollDelay, seedHolds, standingOf, viewOf } from "./state.mjs";
+import { failingWords, numberWords, placeOf, pollDelay, promiseWords, publicValue } from "./state.mjs";
+import { standingOf, viewOf, witness } from "./state.mjs";
+import { toHex } from "./draw.mjs";
 
 const element = (id) => document.getElementById(id);
 const { api, sale, entry, title, texts: textsJson } = element("room").dataset;
@@ -19,8 +21,8 @@ let snapshot = null;
 let failures = 0;
 let busy = false;
 let retryAfterS = null;
-/** The draw's commitment as it was when this page first saw it undrawn. */
-let promised = null;
+/** What this page saw of the draw before it was made. */
+let seen = null;
 /** What the visitor asked for by a button, done before anything else. */
 let asked = null;
 /** On the way to the shop. */
@@ -259,7 +261,7 @@ function showCountdown() {
 }
 
 function showCheck(place) {
-  const { size, seed } = snapshot.draw;
+  const { size, seed, beacon } = snapshot.draw;
   const { arrival, serverPlace } = me;
   const people = (n) => (n === null ? "–" : numberWords(n + 1, texts));
   setText("check-arrival", people(arrival));
@@ -267,9 +269,15 @@ function showCheck(place) {
   setText("check-own", people(place));
   setText("check-server", people(serverPlace));
   setText("check-seed", seed);
-  const { late, agree, differ, committed, broken } = texts.check;
-  const holds = element("check").open ? seedHolds(snapshot, promised) : null;
-  setText("check-promise", holds === null ? "" : holds ? committed : broken);
+  const { late, agree, differ } = texts.check;
+  const value = publicValue(snapshot);
+  for (const id of ["check-round-box", "check-value-box", "check-beacon"]) setShown(id, value);
+  if (value) {
+    setText("check-round", numberWords(beacon.round, texts));
+    setText("check-value", toHex(value));
+    element("check-beacon").firstElementChild.href = `https://api.drand.sh/${beacon.chain}/public/${beacon.round}`;
+  }
+  setText("check-promise", element("check").open ? promiseWords(snapshot, seen, texts) : "");
   setText("check-verdict", arrival >= size ? late : serverPlace === null ? "" : serverPlace === place ? agree : differ);
 }
 
@@ -293,7 +301,7 @@ async function look() {
   if (relation === "stale") return;
   if (relation === "restart") known = false;
   snapshot = body;
-  if (snapshot.draw && !snapshot.draw.seed) promised ??= snapshot.draw.commitment;
+  seen = witness(seen, snapshot, Date.now());
   if (!known) await enter();
   else if (me.standing === "outside" && now() >= joinAt()) await alone(() => join(false));
 

@@ -24,12 +24,32 @@ import { DRAW_ROUNDS, drawSeed, fromHex, sha256, shuffledIndex, toHex } from "./
 /**
  * @typedef {object} Draw
  * @property {string} algorithm
- * @property {string} trust who has to be trusted
+ * @property {"operator"|"beacon"} trust who has to be trusted
  * @property {number} closes_at
  * @property {number|null} size
  * @property {string|null} seed
- * @property {string} commitment SHA-256 of the secret
- * @property {string|null} secret once drawn
+ * @property {string} [commitment] SHA-256 of the secret, where one is or may be drawn with
+ * @property {string|null} secret once drawn with
+ * @property {Beacon} [beacon] what it rests on, if not on a secret alone
+ * @property {{at: number, reason: string}} [fallback] the operator drew by the secret, because the round was overdue
+ */
+
+/**
+ * A round of a public beacon.
+ * @typedef {object} Beacon
+ * @property {string} chain
+ * @property {number} round
+ * @property {number} due_at when it comes
+ * @property {boolean} late the draw waits for it, and it is overdue
+ * @property {number|null} frozen_at when the number of those in the draw was fixed
+ * @property {string|null} signature what the beacon published for it, once drawn with
+ */
+
+/**
+ * What this page saw of a draw before anybody could know how it would come out.
+ * @typedef {object} Seen
+ * @property {string} manifest
+ * @property {number|null} size
  */
 
 /**
@@ -90,18 +110,71 @@ export function placeOf(arrival, { draw }) {
 }
 
 /**
- * Whether the seed follows from the secret that the operator had committed to; null where it does not rest on one.
+ * The promise that was signed and published before joining opened, byte by byte.
  * @param {Snapshot} snapshot
- * @param {string|null} promised the commitment as it was seen before the draw, if it was
+ * @returns {string}
+ */
+export function manifestOf({ sale, draw: { algorithm, beacon, closes_at, commitment } }) {
+  const promise = { algorithm };
+  if (beacon) promise.beacon = { chain: beacon.chain, round: beacon.round };
+  promise.closes_at = closes_at;
+  if (commitment) promise.commitment = commitment;
+  return JSON.stringify({ ...promise, rounds: DRAW_ROUNDS, sale, trust: beacon ? "beacon" : "operator" });
+}
+
+/**
+ * Takes what a snapshot says of the draw for something seen beforehand, if it was. Both clocks must say so: the shop's is
+ * the shop's word, and this device's may be wrong.
+ * @param {Seen|null} seen
+ * @param {Snapshot} snapshot
+ * @param {number} clock this device's own time
+ * @returns {Seen|null}
+ */
+export function witness(seen, snapshot, clock) {
+  const { draw, as_of } = snapshot;
+  if (!draw || draw.seed || Math.max(as_of, clock) >= (draw.beacon?.due_at ?? Infinity)) return seen;
+  return { manifest: seen?.manifest ?? manifestOf(snapshot), size: seen?.size ?? draw.size };
+}
+
+/**
+ * The public value of the round that was drawn with, as the shop gave it; null where none was.
+ * @param {Snapshot} snapshot
+ */
+export const publicValue = ({ draw }) => (draw?.beacon?.signature ? sha256(fromHex(draw.beacon.signature)) : null);
+
+/**
+ * Whether the seed follows from what was promised, and the promise is the one this page saw beforehand; null until there
+ * is something to draw with.
+ * @param {Snapshot} snapshot
+ * @param {Seen|null} seen
  * @returns {boolean|null}
  */
-export function seedHolds({ sale, draw }, promised) {
-  if (!draw?.secret || draw.trust !== "operator") return null;
-  const { algorithm, closes_at, commitment, trust, size, seed } = draw;
-  const manifest = JSON.stringify({ algorithm, closes_at, commitment, rounds: DRAW_ROUNDS, sale, trust });
-  const secret = fromHex(draw.secret);
-  const kept = toHex(sha256(secret)) === commitment && (promised ?? commitment) === commitment;
-  return kept && toHex(drawSeed(manifest, size, secret)) === seed;
+export function seedHolds(snapshot, seen) {
+  const { size, seed, commitment, secret } = snapshot.draw;
+  const manifest = manifestOf(snapshot);
+  const random = publicValue(snapshot) ?? (secret ? fromHex(secret) : null);
+  if (!random) return null;
+  const kept = secret ? toHex(sha256(random)) === commitment : true;
+  const unchanged = (seen?.manifest ?? manifest) === manifest && (seen?.size ?? size) === size;
+  return kept && unchanged && toHex(drawSeed(manifest, size, random)) === seed;
+}
+
+/**
+ * What this page found out about the draw by itself, and what it could not.
+ * @param {Snapshot} snapshot
+ * @param {Seen|null} seen
+ * @param {object} texts
+ * @returns {string}
+ */
+export function promiseWords(snapshot, seen, { check }) {
+  const holds = seedHolds(snapshot, seen);
+  if (holds === null) return "";
+  const { beacon, fallback } = snapshot.draw;
+  if (!beacon) return holds ? check.committed : check.broken;
+  if (!holds) return check.public_broken;
+  if (fallback) return fill(check.fallback, { reason: fallback.reason });
+  if (beacon.frozen_at >= beacon.due_at) return `${check.public} ${check.frozen_late}`;
+  return `${check.public} ${seen && seen.size !== null ? check.seen : check.unseen}`;
 }
 
 /**
@@ -308,6 +381,7 @@ export function viewOf({ me, snapshot, place, failing }, texts, languages) {
     scheduled: [label.joins_open, snapshot.joins_open_at],
     in_draw: [label.draw, snapshot.draw?.closes_at],
     pre_queue: [label.opens, snapshot.opens_at],
+    drawing: [label.beacon, snapshot.draw?.beacon?.due_at],
   }[state] ?? [];
   return {
     state,
@@ -321,13 +395,19 @@ export function viewOf({ me, snapshot, place, failing }, texts, languages) {
     ahead: numbered && moving ? numberWords(ahead, texts) : null,
     eta: numbered && moving ? etaWords(etaOf(ahead, snapshot), texts) : null,
     progress: numbered && moving && place > 0 ? { max: place, value: Math.min(snapshot.serving, place) } : null,
-    note: failing ? failingWords(failing, me, texts) : state === "waiting" && allHeld(snapshot) ? note.held : null,
+    note: failing ? failingWords(failing, me, texts) : noteOf(state, snapshot, texts),
     aheadCount: ahead,
     rejoin: state === "lapsed" || state === "left",
     retry: ["blocked", "stuck", "refused"].includes(state),
     leave: ["pre_queue", "in_draw", "drawing", "waiting", "paused", "recall"].includes(state),
     check: moving && Boolean(snapshot.draw?.seed) && me.arrival !== null,
   };
+}
+
+function noteOf(state, snapshot, { note }) {
+  if (state === "waiting" && allHeld(snapshot)) return note.held;
+  const beacon = state === "drawing" ? snapshot.draw?.beacon : null;
+  return beacon ? (beacon.late ? note.beacon_late : note.beacon) : null;
 }
 
 /**

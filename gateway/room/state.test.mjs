@@ -96,14 +96,82 @@ test("a seed that the operator chose afterwards is found out", () => {
     commitment,
     secret: secret.toString("hex"),
   };
-  const holds = (changes, promised = null) => room.seedHolds(snapshot({ draw: { ...draw, ...changes } }), promised);
+  const seenBefore = (changes) =>
+    room.witness(null, snapshot({ as_of: 0, draw: { ...draw, seed: null, secret: null, ...changes } }), 0);
+  const holds = (changes, seen = null) => room.seedHolds(snapshot({ draw: { ...draw, ...changes } }), seen);
   assert.equal(holds({}), true);
-  assert.equal(holds({}, commitment), true);
-  assert.equal(holds({}, "00".repeat(32)), false, "another commitment was published before the draw");
+  assert.equal(holds({}, seenBefore({})), true);
+  assert.equal(holds({}, seenBefore({ size: null })), true);
+  const other = seenBefore({ commitment: "00".repeat(32) });
+  assert.equal(holds({}, other), false, "another commitment was published before the draw");
+  assert.equal(holds({}, seenBefore({ size: 299 })), false, "another number was published before the draw");
   assert.equal(holds({ seed: "00".repeat(32) }), false);
   assert.equal(holds({ secret: "11".repeat(32) }), false);
   assert.equal(holds({ size: 301 }), false);
   assert.equal(holds({ secret: null }), null);
+});
+
+test("a draw by a public random number is recomputed, and the page says what it saw and what it did not", () => {
+  const sha = (...parts) => createHash("sha256").update(Buffer.concat(parts.map((p) => Buffer.from(p)))).digest();
+  const chain = "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971";
+  const due_at = 1_692_806_364_000;
+  // As the gateway's own test has it.
+  const manifest =
+    `{"algorithm":"swap-or-not-sha256","beacon":{"chain":"${chain}","round":1000},` +
+    `"closes_at":1692806334000,"rounds":255,"sale":"demo","trust":"beacon"}`;
+  const signature =
+    "b44679b9a59af2ec876b1a6b1ad52ea9b1615fc3982b19576350f93447cb1125e342b73a8dd2bacbe47e4b6b63ed5e39";
+  const size = Buffer.from([44, 1, 0, 0, 0, 0, 0, 0]);
+  const seedOf = (text, random) => sha("ropeline-draw-v1", sha(text), size, random).toString("hex");
+  const beacon = { chain, round: 1_000, due_at, late: false, frozen_at: 1_692_806_334_000, signature };
+  const waits = {
+    ...{ algorithm: "swap-or-not-sha256", trust: "beacon", closes_at: 1_692_806_334_000, size: 300 },
+    ...{ seed: null, secret: null, beacon: { ...beacon, signature: null } },
+  };
+  const draw = { ...waits, seed: seedOf(manifest, sha(Buffer.from(signature, "hex"))), beacon };
+  const at = (as_of, draw) => snapshot({ as_of, draw });
+  const drawn = at(due_at + 9_000, draw);
+
+  assert.equal(room.manifestOf(drawn), manifest);
+  assert.equal(Buffer.from(room.publicValue(drawn)).toString("hex").slice(0, 8), "fe290bec");
+  const seen = room.witness(room.witness(null, at(1, { ...waits, size: null }), 1), at(due_at - 1, waits), due_at - 1);
+  assert.deepEqual(seen, { manifest, size: 300 });
+  for (const [as_of, clock] of [[due_at, 0], [0, due_at]]) {
+    assert.equal(room.witness(null, at(as_of, waits), clock), null, "the round had come by one of the clocks");
+  }
+
+  const { check } = texts;
+  const says = (changes, seen) => room.promiseWords(at(due_at, { ...draw, ...changes }), seen, texts);
+  assert.equal(says({}, seen), `${check.public} ${check.seen}`);
+  assert.equal(says({}, null), `${check.public} ${check.unseen}`);
+  assert.equal(says({}, { manifest, size: null }), `${check.public} ${check.unseen}`);
+  assert.equal(says({ beacon: { ...beacon, frozen_at: due_at } }, null), `${check.public} ${check.frozen_late}`);
+  assert.equal(says({}, { manifest, size: 299 }), check.public_broken);
+  assert.equal(says({}, { manifest: manifest.replace("1000", "1001"), size: 300 }), check.public_broken);
+  assert.equal(says({ seed: "00".repeat(32) }, seen), check.public_broken);
+  assert.equal(says({ beacon: { ...beacon, signature: "00".repeat(48) } }, seen), check.public_broken);
+  assert.equal(says({ size: 301 }, null), check.public_broken);
+  assert.equal(room.promiseWords(at(due_at, waits), seen, texts), "");
+
+  // The round given up: the manifest had said that this may be.
+  const secret = Buffer.alloc(32, 9);
+  const commitment = sha(secret).toString("hex");
+  const open = manifest.replace(`"rounds"`, `"commitment":"${commitment}","rounds"`);
+  const given = { ...waits, trust: "operator", commitment, secret: secret.toString("hex"), seed: seedOf(open, secret) };
+  const fallback = { at: due_at + 60_000, reason: "No relay has it." };
+  assert.match(says({ ...given, fallback }, null), /drew by the secret .* Its reason: No relay has it\.$/);
+  assert.equal(says({ ...given, fallback, secret: "11".repeat(32) }, null), check.public_broken);
+});
+
+test("a draw that waits for its random number says until when, and that it is late when it is", () => {
+  const beacon = { chain: "", round: 1, due_at: 90_000, late: false, frozen_at: 1, signature: null };
+  const view = (late) => {
+    const draw = { closes_at: 60_000, size: 5, seed: null, beacon: { ...beacon, late } };
+    const me = { ...room.NOBODY, standing: "waiting", arrival: 3 };
+    return room.viewOf({ me, snapshot: snapshot({ phase: "drawing", draw }), place: null, failing: null }, texts, ["en"]);
+  };
+  assert.deepEqual(view(false).when, { label: texts.label.beacon, at: 90_000 });
+  assert.deepEqual([view(false).note, view(true).note], [texts.note.beacon, texts.note.beacon_late]);
 });
 
 test("an older snapshot out of a cache is passed over; a restart is not", () => {

@@ -5,6 +5,7 @@
 //! [`operator`] is the other listener, where sales are run. [`server`] puts the parts together.
 
 pub mod answer;
+pub mod beacon;
 pub mod cli;
 pub mod client_address;
 pub mod config;

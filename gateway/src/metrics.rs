@@ -37,6 +37,7 @@ pub struct Metrics {
     events: IntCounterVec,
     edge_shadow: IntCounterVec,
     edge_policies: IntCounterVec,
+    beacon_fetches: IntCounterVec,
     sale: SaleGauges,
 }
 
@@ -48,6 +49,7 @@ struct SaleGauges {
     serving: IntGaugeVec,
     stock: IntGaugeVec,
     as_of: IntGaugeVec,
+    draw_overdue: IntGaugeVec,
 }
 
 // === impl Metrics ===
@@ -96,8 +98,19 @@ impl Metrics {
                 "When what is shown of a sale was true, in Unix milliseconds; its age is the store's trouble.",
                 &["sale"],
             )?,
+            draw_overdue: gauge(
+                "ropeline_sale_draw_overdue_seconds",
+                "How long the beacon's round is overdue that a draw waits for; 0 when none is.",
+                &["sale"],
+            )?,
         };
+        let beacon_fetches = counter(
+            "ropeline_beacon_fetches_total",
+            "Rounds of a public beacon asked for, by relay: good, not_yet, unreachable, wrong (it gave something else).",
+            &["relay", "result"],
+        )?;
         Ok(Self {
+            beacon_fetches,
             requests: counter(
                 "ropeline_requests_total",
                 "Shoppers' requests by what was decided and the class of the answer.",
@@ -205,6 +218,11 @@ impl Metrics {
         self.edge_policies.with_label_values(&[result]).inc();
     }
 
+    /// A relay of a beacon was asked for a round.
+    pub(crate) fn beacon_fetch(&self, relay: &str, result: &str) {
+        self.beacon_fetches.with_label_values(&[relay, result]).inc();
+    }
+
     /// Where a sale stands now.
     pub(crate) fn sale(&self, view: &SaleView) {
         let sale = view.definition.id.as_str();
@@ -226,6 +244,10 @@ impl Metrics {
         set(&self.sale.arrivals, &[sale], view.next_arrival.0);
         set(&self.sale.serving, &[sale], view.serving.0);
         set(&self.sale.as_of, &[sale], view.as_of.0);
+        if let Some(draw) = view.draw.as_ref().filter(|draw| draw.round().is_some()) {
+            let overdue_ms = draw.awaited().map_or(0, |round| view.as_of.since(round.due_at));
+            set(&self.sale.draw_overdue, &[sale], overdue_ms / 1_000);
+        }
         if let Some(stock) = view.stock {
             set(&self.sale.stock, &[sale, "available"], stock.available);
             if let Some(held) = stock.held {

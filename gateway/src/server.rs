@@ -4,6 +4,7 @@ mod housekeeping;
 mod operator;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use pingora::apps::HttpServerOptions;
@@ -16,6 +17,7 @@ use pingora::services::listening::Service;
 use ropeline_decision::PathPattern;
 use ropeline_store::{Clock, EmbeddedStore, QueueStore, StoreError, SystemClock};
 
+use crate::beacon::{BeaconWatch, Relays};
 use crate::client_address::TrustedProxies;
 use crate::config::{Config, HostHeader};
 use crate::cookies::CookieStyle;
@@ -41,6 +43,9 @@ use operator::{OperatorService, Watch};
 /// How long load balancers have to notice that the process is about to stop.
 const NOTICE_SHARE: u32 = 4;
 
+/// Longest wait for one relay of a beacon: the next may have the round.
+const RELAY_TIME_LIMIT: Duration = Duration::from_secs(5);
+
 /// Runs the gateway until `order` says to stop. It has threads of its own; this one waits, and must not be one of an
 /// async runtime.
 ///
@@ -48,7 +53,7 @@ const NOTICE_SHARE: u32 = 4;
 /// When it cannot start: the store cannot be opened, the shop has no address, a listener cannot be had.
 pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let Parts { gateway, carrier, stopping, operator } = runtime.block_on(assemble(config))?;
+    let Parts { gateway, carrier, stopping, operator, beacons } = runtime.block_on(assemble(config))?;
     drop(runtime);
 
     let mut server = Server::new_with_opt_and_conf(None, server_conf(config));
@@ -80,6 +85,7 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
         "ticker",
         Ticker::new(Arc::clone(&gateway.sales), Arc::clone(&gateway.clock), config.queue.tick_every),
     ));
+    server.add_service(background_service("beacons", beacons));
     server.add_service(background_service("shop reports", carrier));
     server.add_service(background_service("housekeeping", Housekeeping::new(&gateway, config)));
     server.add_service(background_service("operator", operator));
@@ -96,6 +102,7 @@ struct Parts {
     carrier: feedback::Carrier,
     stopping: Stopping,
     operator: OperatorService,
+    beacons: BeaconWatch,
 }
 
 async fn assemble(config: &Config) -> anyhow::Result<Parts> {
@@ -161,6 +168,14 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
         decider,
         clock,
     });
+    let relays = Relays::new(config.draw.beacons.clone(), RELAY_TIME_LIMIT);
+    let beacons = BeaconWatch::new(
+        Arc::clone(&sales),
+        Arc::clone(&store),
+        relays,
+        Arc::clone(&gateway.clock),
+        Arc::clone(&metrics),
+    );
     let operator = Operator {
         store,
         metrics,
@@ -174,7 +189,7 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
         api_prefix: config.queue.api_prefix.as_str().into(),
     };
     let operator = OperatorService::bind(config.listen.operator, operator)?;
-    Ok(Parts { gateway, carrier, stopping, operator })
+    Ok(Parts { gateway, carrier, stopping, operator, beacons })
 }
 
 /// Creates the configured sales that the store does not have. Those it has stay as they are: what an operator changed
@@ -201,7 +216,7 @@ async fn create_sales(store: &dyn QueueStore, config: &Config) -> anyhow::Result
 }
 
 fn server_conf(config: &Config) -> ServerConf {
-    let seconds = |duration: std::time::Duration| duration.as_secs().max(1);
+    let seconds = |duration: Duration| duration.as_secs().max(1);
     ServerConf {
         threads: config.limits.threads.get(),
         grace_period_seconds: Some(seconds(config.limits.shutdown_grace)),

@@ -5,11 +5,15 @@ use std::ops::{Deref, RangeInclusive};
 
 use serde::{Deserialize, Serialize};
 
+use crate::beacon::{Beacon, MARGIN_MS};
 use crate::text::misplaced;
 use crate::types::{SaleId, UnixMillis};
 
 /// Longest span that any setting may name: 30 days, in milliseconds.
 const LONGEST_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
+
+/// Longest time from a draw's closing to its beacon's round: a day, in milliseconds.
+const LONGEST_ROUND_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// The last instant of the year 9999. Later ones have no RFC 3339 form, and a browser shows few of them.
 const LATEST: UnixMillis = UnixMillis(253_402_300_799_999);
@@ -105,6 +109,42 @@ impl Default for Protect {
 pub struct DrawDefinition {
     /// Arrivals before this time are shuffled; later ones follow by arrival.
     pub closes_at: UnixMillis,
+    /// The public randomness it rests on; none: a secret of the operator, committed to beforehand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beacon: Option<DrawBeacon>,
+}
+
+/// The public randomness of a draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrawBeacon {
+    /// Whose.
+    pub name: Beacon,
+    /// Which round, at least 30 s after the closing; none: the first of those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<u64>,
+    /// Lets the operator draw by a secret, in public, should the round be overdue. The manifest then commits to the
+    /// secret, and so says that the operator has kept this way open.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fallback: bool,
+}
+
+impl DrawDefinition {
+    /// A draw by a secret of the operator.
+    pub const fn by_secret(closes_at: UnixMillis) -> Self {
+        Self { closes_at, beacon: None }
+    }
+
+    /// The round whose randomness is drawn with, where the draw has a beacon.
+    pub fn round(&self) -> Option<u64> {
+        let beacon = self.beacon?;
+        Some(beacon.round.unwrap_or_else(|| beacon.name.first_round_from(self.closes_at.plus(MARGIN_MS))))
+    }
+
+    /// When that round comes.
+    pub fn round_at(&self) -> Option<UnixMillis> {
+        Some(self.beacon?.name.round_at(self.round()?))
+    }
 }
 
 /// How fast visitors are called.
@@ -280,11 +320,13 @@ impl RawDefinition {
 
     fn check_times(&self, faults: &mut Faults) {
         let draw = self.draw.map(|draw| draw.closes_at);
+        let round_at = self.draw.and_then(|draw| draw.round_at());
         let times = [
             ("joins_open_at", self.joins_open_at),
             ("draw.closes_at", draw),
             ("opens_at", self.opens_at),
             ("closes_at", self.closes_at),
+            ("draw.beacon.round", round_at),
         ];
         for (field, time) in times {
             let good = time.is_none_or(|time| time <= LATEST);
@@ -297,10 +339,30 @@ impl RawDefinition {
         faults.unless(after(self.joins_open_at, draw), "draw.closes_at", "not before joins_open_at");
         faults.unless(after(self.joins_open_at, self.opens_at), "opens_at", "not before joins_open_at");
         faults.unless(after(draw, self.opens_at), "opens_at", "not before draw.closes_at");
+        if let Some((closes_at, round_at)) = draw.zip(round_at) {
+            faults.unless(
+                self.draw.and_then(|draw| draw.round()) != Some(0)
+                    && closes_at.plus(MARGIN_MS) <= round_at
+                    && round_at <= closes_at.plus(LONGEST_ROUND_MS),
+                "draw.beacon.round",
+                "a round that comes 30 seconds to 24 hours after draw.closes_at; none takes the first of them",
+            );
+            if self.opens_at.is_some_and(|opens_at| closes_at <= opens_at && opens_at < round_at) {
+                let wait = round_at.since(closes_at).div_ceil(1_000);
+                let message = format!(
+                    "at least {wait} seconds after draw.closes_at: only then comes the beacon's round that is drawn with"
+                );
+                faults.add("opens_at", &message);
+            }
+        }
         if let Some(closes_at) = self.closes_at {
-            for earlier in [self.joins_open_at, draw, self.opens_at].into_iter().flatten() {
+            for earlier in [self.joins_open_at, draw, round_at, self.opens_at].into_iter().flatten() {
                 if earlier >= closes_at {
-                    faults.add("closes_at", "after joins_open_at, draw.closes_at and opens_at");
+                    let round = if round_at.is_some() { ", the beacon's round" } else { "" };
+                    faults.add(
+                        "closes_at",
+                        &format!("after joins_open_at, draw.closes_at{round} and opens_at"),
+                    );
                     break;
                 }
             }

@@ -4,6 +4,7 @@
 //! [`Queue`] says after each event what a store has to keep ([`Changes`]); [`SaleView`] is what the
 //! gateways need to answer everybody else. Wall times are Unix milliseconds ([`UnixMillis`]).
 
+pub mod beacon;
 mod bygone;
 mod calls;
 mod definition;
@@ -23,9 +24,9 @@ pub mod visitors;
 
 pub use calls::{CallBatch, CallLog};
 pub use definition::{
-    DefinitionErrors, DrawDefinition, FieldError, Pace, Protect, RawDefinition, SaleDefinition,
+    DefinitionErrors, DrawBeacon, DrawDefinition, FieldError, Pace, Protect, RawDefinition, SaleDefinition,
 };
-pub use manifest::{DrawState, Manifest, TRUST, hex};
+pub use manifest::{DrawState, Fallback, Manifest, Promise, Source, Trust, hex};
 pub use outcome::{
     AdmissionRecord, AdmissionState, ChangeRefusal, Changes, ClaimRefusal, Claimed, Command, CommandDone,
     CommandRefusal, JoinOptions, JoinRecord, JoinRefusal, Joined, LeaseEvent, LeaveRefusal, PauseReason,
@@ -36,4 +37,4 @@ pub use queue::Queue;
 pub use state::{Core, Totals};
 pub use text::{Misplaced, misplaced};
 pub use types::{Arrival, Epoch, Phase, Place, Position, SaleId, SaleIdError, Stock, UnixMillis, VisitorKey};
-pub use view::{DrawView, SaleView, Snapshot, SnapshotDraw, Standing};
+pub use view::{Awaited, DrawView, SaleView, Snapshot, SnapshotBeacon, SnapshotDraw, Standing};

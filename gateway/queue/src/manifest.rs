@@ -4,11 +4,31 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+use crate::beacon::{Beacon, BeaconSignature};
 use crate::draw::{self, Seed, Shuffle};
 use crate::types::{Arrival, Place, SaleId, UnixMillis};
 
-/// Who has to be trusted: the operator, who knows the secret behind the commitment beforehand.
-pub const TRUST: &str = "operator";
+/// Who has to be trusted for a draw to be fair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// The operator, who knew the secret behind the commitment beforehand, or fixed the number of arrivals late.
+    Operator,
+    /// The beacon: nobody could know its randomness when the number of arrivals was fixed.
+    Beacon,
+}
+
+// === impl Trust ===
+
+impl Trust {
+    /// The name in documents.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Beacon => "beacon",
+        }
+    }
+}
 
 /// What a sale promises about its draw before joining opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,22 +37,95 @@ pub struct Manifest {
     pub sale: SaleId,
     /// Arrivals before this time are drawn.
     pub closes_at: UnixMillis,
-    /// SHA-256 of the secret that is revealed after the draw.
-    pub commitment: [u8; 32],
+    /// What is drawn with.
+    pub randomness: Promise,
+}
+
+/// The randomness a draw is promised to be made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// A secret of the operator, revealed after the draw.
+    Secret {
+        /// Its SHA-256.
+        commitment: [u8; 32],
+    },
+    /// A round of a public beacon.
+    Beacon {
+        /// Whose.
+        beacon: Beacon,
+        /// Which.
+        round: u64,
+        /// SHA-256 of the secret that the operator may draw with should the round be overdue; none: there is no such
+        /// way, and the draw waits for the round however long it takes.
+        fallback: Option<[u8; 32]>,
+    },
+}
+
+impl Promise {
+    /// SHA-256 of the secret that is, or may be, drawn with.
+    pub const fn commitment(&self) -> Option<[u8; 32]> {
+        match *self {
+            Self::Secret { commitment } => Some(commitment),
+            Self::Beacon { fallback, .. } => fallback,
+        }
+    }
+
+    /// Who is to be trusted, if the promise is kept.
+    pub const fn trust(&self) -> Trust {
+        match self {
+            Self::Secret { .. } => Trust::Operator,
+            Self::Beacon { .. } => Trust::Beacon,
+        }
+    }
 }
 
 impl Manifest {
     /// The bytes that are signed, published, and hashed into the seed: JSON with sorted members and no spaces.
     pub fn canonical(&self) -> String {
+        let beacon = match self.randomness {
+            Promise::Secret { .. } => String::new(),
+            Promise::Beacon { beacon, round, .. } => {
+                format!(r#""beacon":{{"chain":"{}","round":{round}}},"#, beacon.chain_hash())
+            }
+        };
+        let commitment = self.randomness.commitment();
+        let commitment =
+            commitment.map_or_else(String::new, |hash| format!(r#""commitment":"{}","#, hex(&hash)));
         format!(
-            r#"{{"algorithm":"{}","closes_at":{},"commitment":"{}","rounds":{},"sale":"{}","trust":"{TRUST}"}}"#,
+            r#"{{"algorithm":"{}",{beacon}"closes_at":{},{commitment}"rounds":{},"sale":"{}","trust":"{}"}}"#,
             draw::ALGORITHM,
             self.closes_at,
-            hex(&self.commitment),
             draw::ROUNDS,
             self.sale,
+            self.randomness.trust().as_str(),
         )
     }
+}
+
+/// What a draw was made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The operator's secret, as promised. It may be known now: it can choose no place any more.
+    Secret([u8; 32]),
+    /// The beacon's round, as promised.
+    Beacon(BeaconSignature),
+    /// The operator's secret in place of a round that was overdue.
+    Fallback {
+        /// What the manifest's commitment is of.
+        secret: [u8; 32],
+        /// What was decided.
+        decision: Fallback,
+    },
+}
+
+/// An operator's decision to draw by the secret because the beacon's round is overdue. It is published.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fallback {
+    /// When it was taken.
+    pub at: UnixMillis,
+    /// Why, in the operator's words.
+    pub reason: String,
 }
 
 /// How far a sale's draw has come.
@@ -115,7 +208,7 @@ mod tests {
         let manifest = Manifest {
             sale: "drop".parse().unwrap(),
             closes_at: UnixMillis(1_700_000_000_000),
-            commitment: draw::commitment(&[0; 32]),
+            randomness: Promise::Secret { commitment: draw::commitment(&[0; 32]) },
         };
         assert_eq!(
             manifest.canonical(),
@@ -125,6 +218,28 @@ mod tests {
                 r#""rounds":255,"sale":"drop","trust":"operator"}"#
             )
         );
+    }
+
+    #[test]
+    fn a_beacons_manifest_names_chain_and_round_and_the_secret_only_where_it_may_be_used() {
+        let manifest = |fallback| Manifest {
+            sale: "drop".parse().unwrap(),
+            closes_at: UnixMillis(1_692_806_334_000),
+            randomness: Promise::Beacon { beacon: Beacon::DrandQuicknet, round: 1_000, fallback },
+        };
+        assert_eq!(
+            manifest(None).canonical(),
+            concat!(
+                r#"{"algorithm":"swap-or-not-sha256","beacon":{"chain":"#,
+                r#""52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971","round":1000},"#,
+                r#""closes_at":1692806334000,"rounds":255,"sale":"drop","trust":"beacon"}"#
+            )
+        );
+        let kept_open = manifest(Some(draw::commitment(&[0; 32]))).canonical();
+        assert!(kept_open.contains(r#""closes_at":1692806334000,"commitment":"66687aad"#), "{kept_open}");
+        // The members stand in their order, whichever there are.
+        let sorted: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&kept_open).unwrap();
+        assert_eq!(serde_json::to_string(&sorted).unwrap(), kept_open);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::beacon::BeaconOutput;
 use crate::definition::SaleDefinition;
 use crate::state::Core;
 use crate::types::{Arrival, Epoch, Place, UnixMillis, VisitorKey};
@@ -152,6 +153,14 @@ pub enum Command {
     },
     /// Makes every token issued so far worthless. Places stay: the same visitor gets the same number again.
     Revoke,
+    /// Draws with a round of the public beacon. Not an operator's word: whoever hands it in has checked the signature.
+    Beacon(BeaconOutput),
+    /// Draws with the operator's secret, because the beacon's round is overdue. Only where the manifest has kept that
+    /// way open; the decision is published.
+    DrawBySecret {
+        /// Why, for everybody who reads the draw's document.
+        reason: String,
+    },
 }
 
 /// What a command did.
@@ -182,6 +191,18 @@ pub enum CommandRefusal {
     /// The epoch cannot grow any further.
     #[error("the sale cannot be revoked once more")]
     EpochSpent,
+    /// No draw waits for a beacon.
+    #[error("the sale has no draw that waits for a beacon's round")]
+    NotDrawing,
+    /// The draw waits for another round.
+    #[error("the draw waits for another round of the beacon")]
+    OtherRound,
+    /// The manifest says nothing of a secret.
+    #[error("the draw's manifest commits to no secret: it can only be drawn with the beacon's round")]
+    NoFallback,
+    /// The round has not come, or only just now.
+    #[error("the beacon's round is not overdue: it may be given up a minute after its time")]
+    BeaconNotOverdue,
 }
 
 /// Why a definition cannot replace the one in force.

@@ -451,7 +451,8 @@ impl Queue {
         let draw = core.manifest(&self.definition).map(|manifest| DrawView {
             manifest,
             state: core.draw,
-            secret: core.draw.seed().map(|_| core.draw_secret),
+            frozen_at: core.beacon.frozen_at,
+            source: core.draw_source(),
         });
         let (rate, rate_below) = self.rate(now);
         SaleView {

@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::beacon::BeaconSignature;
 use crate::bygone::Bygone;
 use crate::calls::CallLog;
-use crate::definition::{Pace, SaleDefinition};
+use crate::definition::{DrawBeacon, Pace, SaleDefinition};
 use crate::flow::Flow;
-use crate::manifest::{DrawState, Manifest};
+use crate::manifest::{DrawState, Fallback, Manifest, Promise, Source};
 use crate::outcome::PauseReason;
 use crate::pacer::{ClaimRatio, Pacer};
 use crate::types::{Arrival, Epoch, Phase, Place, Stock, UnixMillis};
@@ -25,6 +26,9 @@ pub struct Core {
     pub(crate) serving: Place,
     pub(crate) draw: DrawState,
     pub(crate) draw_secret: [u8; 32],
+    /// What became of a draw that rests on a beacon.
+    #[serde(default)]
+    pub(crate) beacon: BeaconDraw,
     pub(crate) open_ordered: bool,
     pub(crate) calls: CallLog,
     #[serde(default)]
@@ -38,6 +42,18 @@ pub struct Core {
     pub(crate) stock: Option<Stock>,
     pub(crate) totals: Totals,
     pub(crate) last_now: UnixMillis,
+}
+
+/// What a draw that rests on a beacon has to remember beside its [`DrawState`], to publish it. Nothing of it is set in
+/// any other draw.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BeaconDraw {
+    /// When the number of arrivals was fixed.
+    pub(crate) frozen_at: Option<UnixMillis>,
+    /// The round's signature, once the draw is made with it.
+    pub(crate) signature: Option<BeaconSignature>,
+    /// Why the draw is made without it.
+    pub(crate) fallback: Option<Fallback>,
 }
 
 /// How far the sale has come. It never goes back.
@@ -106,6 +122,7 @@ impl Core {
             serving: Place::default(),
             draw: draw_of(definition),
             draw_secret,
+            beacon: BeaconDraw::default(),
             open_ordered: false,
             calls: CallLog::default(),
             bygone: Bygone::default(),
@@ -151,10 +168,27 @@ impl Core {
     }
 
     pub(crate) fn manifest(&self, definition: &SaleDefinition) -> Option<Manifest> {
-        definition.draw.map(|draw| Manifest {
-            sale: definition.id.clone(),
-            closes_at: draw.closes_at,
-            commitment: crate::draw::commitment(&self.draw_secret),
+        definition.draw.map(|draw| {
+            let commitment = crate::draw::commitment(&self.draw_secret);
+            let randomness = match draw.beacon.zip(draw.round()) {
+                None => Promise::Secret { commitment },
+                Some((DrawBeacon { name, fallback, .. }, round)) => {
+                    Promise::Beacon { beacon: name, round, fallback: fallback.then_some(commitment) }
+                }
+            };
+            Manifest { sale: definition.id.clone(), closes_at: draw.closes_at, randomness }
+        })
+    }
+
+    /// What the draw was made with, once it is.
+    pub(crate) fn draw_source(&self) -> Option<Source> {
+        self.draw.seed()?;
+        Some(match (&self.beacon.signature, &self.beacon.fallback) {
+            (Some(signature), _) => Source::Beacon(*signature),
+            (None, Some(decision)) => {
+                Source::Fallback { secret: self.draw_secret, decision: decision.clone() }
+            }
+            (None, None) => Source::Secret(self.draw_secret),
         })
     }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::beacon::{Beacon, BeaconSignature, LATE_AFTER_MS};
 use crate::calls::CallLog;
 use crate::definition::{Pace, SaleDefinition};
 use crate::draw::{self, Seed};
 use crate::flow::{EtaRange, Rate};
-use crate::manifest::{DrawState, Manifest, TRUST, hex};
+use crate::manifest::{DrawState, Fallback, Manifest, Promise, Source, Trust, hex};
 use crate::outcome::PauseReason;
 use crate::poll::{self, Distance};
 use crate::state::{Totals, cadence_ms};
@@ -62,15 +63,28 @@ pub struct SaleView {
     pub as_of: UnixMillis,
 }
 
-/// What may be known of a draw. The secret is there only once it can no longer be used to choose a place.
+/// What may be known of a draw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrawView {
     /// What was promised beforehand.
     pub manifest: Manifest,
     /// How far it has come.
     pub state: DrawState,
-    /// What the manifest commits to, revealed with the seed.
-    pub secret: Option<[u8; 32]>,
+    /// When the number of arrivals was fixed, in a draw that rests on a beacon.
+    pub frozen_at: Option<UnixMillis>,
+    /// What it was made with, there with the seed.
+    pub source: Option<Source>,
+}
+
+/// A beacon's round that a draw is promised to be made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// Whose.
+    pub beacon: Beacon,
+    /// Which.
+    pub round: u64,
+    /// When it comes.
+    pub due_at: UnixMillis,
 }
 
 /// Where a ticket stands, as far as a view can tell: of tickets called, it does not know who claimed.
@@ -180,7 +194,8 @@ impl SaleView {
             Phase::Scheduled => self.definition.joins_open_at,
             Phase::PreQueue => self.definition.draw.map(|draw| draw.closes_at).or(self.definition.opens_at),
             Phase::Drawing if self.draw.as_ref().is_some_and(|draw| draw.state.seed().is_none()) => {
-                Some(self.as_of)
+                let awaited = self.draw.as_ref().and_then(DrawView::awaited);
+                Some(awaited.map_or(self.as_of, |round| round.due_at.max(self.as_of)))
             }
             Phase::Drawing | Phase::Open | Phase::Paused | Phase::SoldOut | Phase::Closed => {
                 self.definition.opens_at
@@ -200,7 +215,7 @@ impl SaleView {
             rate: self.rate,
             rate_below: self.rate_below,
             cadence_ms: cadence_ms(definition.pace),
-            draw: self.draw.as_ref().map(DrawView::document),
+            draw: self.draw.as_ref().map(|draw| draw.document(self.as_of)),
             joins_open_at: definition.joins_open_at,
             opens_at: definition.opens_at,
             closes_at: definition.closes_at,
@@ -213,16 +228,68 @@ impl SaleView {
     }
 }
 
+// === impl DrawView ===
+
 impl DrawView {
-    fn document(&self) -> SnapshotDraw {
+    /// The beacon's round that this draw rests on, come or not.
+    pub fn round(&self) -> Option<Awaited> {
+        match self.manifest.randomness {
+            Promise::Secret { .. } => None,
+            Promise::Beacon { beacon, round, .. } => {
+                Some(Awaited { beacon, round, due_at: beacon.round_at(round) })
+            }
+        }
+    }
+
+    /// The round whose randomness is wanted now: the number of arrivals is fixed, and all that is missing is that.
+    pub fn awaited(&self) -> Option<Awaited> {
+        self.round().filter(|_| matches!(self.state, DrawState::Frozen { .. }))
+    }
+
+    /// The draw waits for its round, and the round is overdue.
+    pub fn is_overdue(&self, now: UnixMillis) -> bool {
+        self.awaited().is_some_and(|round| round.due_at.plus(LATE_AFTER_MS) <= now)
+    }
+
+    /// The number of arrivals was fixed only when the round had come already. That nobody was added in between then rests
+    /// on the operator's word.
+    pub fn frozen_late(&self) -> bool {
+        self.round().zip(self.frozen_at).is_some_and(|(round, frozen_at)| frozen_at >= round.due_at)
+    }
+
+    /// Who has to be trusted, by what is known by now.
+    pub fn trust(&self) -> Trust {
+        match self.source {
+            Some(Source::Fallback { .. }) => Trust::Operator,
+            _ if self.frozen_late() => Trust::Operator,
+            _ => self.manifest.randomness.trust(),
+        }
+    }
+
+    fn document(&self, now: UnixMillis) -> SnapshotDraw {
+        let (secret, signature, fallback) = match &self.source {
+            None => (None, None, None),
+            Some(Source::Secret(secret)) => (Some(secret), None, None),
+            Some(Source::Beacon(signature)) => (None, Some(*signature), None),
+            Some(Source::Fallback { secret, decision }) => (Some(secret), None, Some(decision.clone())),
+        };
         SnapshotDraw {
             algorithm: draw::ALGORITHM,
-            trust: TRUST,
+            trust: self.trust(),
             closes_at: self.manifest.closes_at,
             size: self.state.size(),
             seed: self.state.seed().map(|seed: Seed| hex(&seed)),
-            commitment: hex(&self.manifest.commitment),
-            secret: self.secret.map(|secret| hex(&secret)),
+            commitment: self.manifest.randomness.commitment().map(|commitment| hex(&commitment)),
+            secret: secret.map(|secret| hex(secret)),
+            beacon: self.round().map(|Awaited { beacon, round, due_at }| SnapshotBeacon {
+                chain: beacon.chain_hash(),
+                round,
+                due_at,
+                late: self.is_overdue(now),
+                frozen_at: self.frozen_at,
+                signature,
+            }),
+            fallback,
         }
     }
 }
@@ -272,15 +339,39 @@ pub struct SnapshotDraw {
     /// The shuffle.
     pub algorithm: &'static str,
     /// Who has to be trusted.
-    pub trust: &'static str,
+    pub trust: Trust,
     /// Arrivals before this time are drawn.
     pub closes_at: UnixMillis,
     /// How many are drawn, once that is fixed.
     pub size: Option<u32>,
     /// What places are computed from, once drawn.
     pub seed: Option<String>,
-    /// SHA-256 of the secret.
-    pub commitment: String,
-    /// The secret, once drawn.
+    /// SHA-256 of the secret, where a secret is or may be drawn with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commitment: Option<String>,
+    /// The secret, once drawn with.
     pub secret: Option<String>,
+    /// The round of a public beacon that the draw rests on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beacon: Option<SnapshotBeacon>,
+    /// The operator's decision to draw by the secret, because the round was overdue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
+}
+
+/// A beacon's round in a [`SnapshotDraw`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SnapshotBeacon {
+    /// The beacon's chain hash.
+    pub chain: &'static str,
+    /// Which round.
+    pub round: u64,
+    /// When the round comes.
+    pub due_at: UnixMillis,
+    /// The draw waits for it, and it is overdue.
+    pub late: bool,
+    /// When the number of arrivals was fixed.
+    pub frozen_at: Option<UnixMillis>,
+    /// What the beacon published for it, once drawn with. Its SHA-256 is the round's randomness.
+    pub signature: Option<BeaconSignature>,
 }

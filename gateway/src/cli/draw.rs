@@ -3,16 +3,18 @@
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use ropeline_queue::Arrival;
-use ropeline_token::{Claims, Expect, KeySet, Leeway};
 
 use super::{Done, Failure, fetch};
+use crate::draw_document::tickets::{self, Found};
 use crate::draw_document::{DrawDocument, Outcome};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Draw {
-    /// Recomputes a draw from its public document: signatures, promise, commitment, number, seed, and the places of
-    /// given tickets.
+    /// Recomputes a draw from its public documents: signatures, promise, number of arrivals, the beacon's round or the
+    /// revealed secret, seed, and the places of given tickets.
+    ///
+    /// `good` is as promised and can be recomputed by anybody; `TRUST` is not against the promise, but rests on the
+    /// operator's word; `BAD` is against it, and makes the exit code 1.
     Verify(Verify),
 }
 
@@ -24,9 +26,16 @@ pub(super) struct Verify {
     /// /.well-known/jwks.json when not given.
     #[arg(long, value_name = "FILE|URL")]
     jwks: Option<String>,
-    /// A ticket whose place to compute; may be given many times.
+    /// A ticket whose place to compute, or an admission token, whose place is then compared; may be given many times.
     #[arg(long = "ticket", value_name = "TOKEN")]
     tickets: Vec<String>,
+    /// Many of them: one a line; empty lines and those that begin with # are passed over.
+    #[arg(long = "tickets", value_name = "FILE|URL")]
+    list: Option<String>,
+    /// A copy of this draw's document that was kept from before, best from before the draw was made; may be given many
+    /// times. What it says must still be so.
+    #[arg(long = "earlier", value_name = "FILE|URL")]
+    earlier: Vec<String>,
 }
 
 impl Draw {
@@ -37,23 +46,33 @@ impl Draw {
     }
 }
 
+/// Longest list of tickets, in bytes: some half a million.
+const MAX_LIST: usize = 256 << 20;
+
 impl Verify {
     fn run(self, out: &mut dyn Write) -> Done {
-        let jwks = match self.jwks {
-            Some(jwks) => jwks,
+        let jwks = match &self.jwks {
+            Some(jwks) => jwks.clone(),
             None => default_jwks(&self.document)?,
         };
         let keys = fetch::keys(&jwks)?;
-        let document: DrawDocument =
-            serde_json::from_slice(&fetch::bytes(&self.document)?).map_err(|error| {
-                Failure::Found(format!("{} is no document of a draw: {error}", self.document))
-            })?;
+        let document = document(&self.document)?;
+        let earlier =
+            self.earlier.iter().map(|source| self::document(source)).collect::<Result<Vec<_>, _>>()?;
+        let mut tickets = self.tickets;
+        if let Some(list) = &self.list {
+            let text = fetch::up_to(list, MAX_LIST)?;
+            let text = String::from_utf8_lossy(&text);
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+            tickets.extend(lines.map(str::to_owned));
+        }
 
         writeln!(out, "draw of the sale {}", document.sale)?;
-        let verification = document.verify(&keys);
+        let verification = document.verify(&keys, &earlier);
         for check in &verification.checks {
             let (word, text) = match &check.outcome {
                 Outcome::Good(text) => ("good", text.as_str()),
+                Outcome::Trusted(text) => ("TRUST", text.as_str()),
                 Outcome::Bad(text) => ("BAD", text.as_str()),
                 Outcome::Pending(text) => ("not yet", *text),
             };
@@ -63,30 +82,32 @@ impl Verify {
         if !verification.is_good() {
             return Err(Failure::Found("the draw is not as promised".to_owned()));
         }
-        let Some(shuffle) = verification.shuffle else {
-            return if self.tickets.is_empty() {
+        let Some(drawn) = &verification.drawn else {
+            return if tickets.is_empty() {
                 Ok(())
             } else {
                 Err(Failure::Found("places are not known yet: the draw has not been made".to_owned()))
             };
         };
         let mut all_good = true;
-        for (number, ticket) in (1..).zip(&self.tickets) {
-            match ticket_claims(&keys, ticket, &document) {
-                Ok(claims) => writeln!(
-                    out,
-                    "good    ticket {number}: arrival {} has place {}",
-                    claims.arrival,
-                    shuffle.place(Arrival(claims.arrival))
-                )?,
+        for (number, found) in (1..).zip(tickets::check(drawn, &document.sale, &keys, &tickets)) {
+            match found {
+                Ok(Found { arrival, place }) => {
+                    writeln!(out, "good    ticket {number}: arrival {arrival} has place {place}")?;
+                }
                 Err(why) => {
                     all_good = false;
-                    writeln!(out, "BAD     ticket {number}: {why}")?;
+                    writeln!(out, "BAD     ticket {number}: {}", why.escape_debug())?;
                 }
             }
         }
         if all_good { Ok(()) } else { Err(Failure::Found("not every ticket is good".to_owned())) }
     }
+}
+
+fn document(source: &str) -> Result<DrawDocument, Failure> {
+    serde_json::from_slice(&fetch::bytes(source)?)
+        .map_err(|error| Failure::Found(format!("{source} is no document of a draw: {error}")))
 }
 
 fn default_jwks(document: &str) -> Result<String, Failure> {
@@ -97,21 +118,4 @@ fn default_jwks(document: &str) -> Result<String, Failure> {
             "name the shop's key set: --jwks https://shop.example/.well-known/jwks.json".to_owned(),
         )
     })
-}
-
-/// A ticket's claims. Its signature and sale count here; a ticket keeps its place after it has expired.
-fn ticket_claims(keys: &KeySet, ticket: &str, document: &DrawDocument) -> Result<Claims, String> {
-    let ticket =
-        keys.ticket(ticket.trim()).map_err(|refusal| format!("refused ({}): {refusal}", refusal.code()))?;
-    let issued = ticket.unaccepted().claims.clone();
-    let expect = Expect {
-        issuer: &issued.iss,
-        audience: document.sale.as_str(),
-        min_epoch: 0,
-        leeway: Leeway::default(),
-    };
-    match ticket.accept(&expect, issued.nbf) {
-        Ok(accepted) => Ok(accepted.claims.clone()),
-        Err(refusal) => Err(format!("refused ({}): {refusal}", refusal.code())),
-    }
 }

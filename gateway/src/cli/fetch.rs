@@ -16,16 +16,20 @@ const MAX: usize = 1 << 20;
 
 /// Reads `FILE`, `-` or `http://…`.
 pub(super) fn bytes(source: &str) -> Result<Vec<u8>, Failure> {
+    up_to(source, MAX)
+}
+
+/// The same for something that may be longer than a document, in bytes.
+pub(super) fn up_to(source: &str, max: usize) -> Result<Vec<u8>, Failure> {
+    let limit = u64::try_from(max).unwrap_or(u64::MAX);
     if source == "-" {
         let mut bytes = Vec::new();
-        let limit = u64::try_from(MAX).unwrap_or(u64::MAX);
         std::io::stdin().take(limit).read_to_end(&mut bytes)?;
         return Ok(bytes);
     }
     if is_address(source) {
-        return Ok(super::block_on(from_address(source))??);
+        return Ok(super::block_on(from_address(source, max))??);
     }
-    let limit = u64::try_from(MAX).unwrap_or(u64::MAX);
     let read = files::read(Path::new(source), limit);
     Ok(read.map_err(|fault| anyhow!("{}; {}", fault.what, fault.mend))?)
 }
@@ -34,7 +38,7 @@ pub(super) fn is_address(source: &str) -> bool {
     source.starts_with("http://") || source.starts_with("https://")
 }
 
-async fn from_address(address: &str) -> anyhow::Result<Vec<u8>> {
+async fn from_address(address: &str, max: usize) -> anyhow::Result<Vec<u8>> {
     let client = http_client::builder(address).timeout(Duration::from_secs(20)).build()?;
     let mut response = client.get(address).send().await.with_context(|| format!("cannot fetch {address}"))?;
     if !response.status().is_success() {
@@ -43,8 +47,8 @@ async fn from_address(address: &str) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.with_context(|| format!("cannot read {address}"))? {
         bytes.extend_from_slice(&chunk);
-        if bytes.len() > MAX {
-            bail!("{address} sends more than {MAX} bytes");
+        if bytes.len() > max {
+            bail!("{address} sends more than {max} bytes");
         }
     }
     Ok(bytes)

@@ -7,13 +7,14 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use ropeline_queue::beacon::Beacon;
 use ropeline_queue::{Pace, SaleDefinition, SaleId};
 use serde_json::{Map, Value, json};
 
 use super::operator::{Client, Gateway};
 use super::{Done, Failure};
 use crate::config::{Config, Fault, units};
-use crate::operator::sales::{AdmitRequest, PauseRequest};
+use crate::operator::sales::{AdmitRequest, DrawBySecretRequest, PauseRequest};
 
 #[derive(Debug, Args)]
 pub(super) struct Sale {
@@ -78,6 +79,18 @@ enum Command {
         #[arg(long, value_parser = span)]
         lease: Option<Duration>,
     },
+    /// Draws by the secret that the manifest commits to, because the beacon's round is overdue. Decided once and for all,
+    /// and published with the reason; the draw then rests on the operator's word. To wait for the round, do nothing: it
+    /// is asked for until it comes.
+    Draw {
+        sale: SaleId,
+        /// What to draw with.
+        #[arg(long, required = true)]
+        use_secret: bool,
+        /// Why, for everybody who checks the draw.
+        #[arg(long)]
+        reason: String,
+    },
     /// Makes every ticket and admission token issued so far worthless. Places stay.
     Revoke { sale: SaleId },
 }
@@ -99,6 +112,15 @@ struct Settings {
     /// RFC 3339, or `none`: first come, first served.
     #[arg(long, value_parser = time_or_none)]
     draw_closes_at: Option<Value>,
+    /// `drand-quicknet`, or `none`: by the operator's committed secret.
+    #[arg(long, value_parser = beacon_or_none)]
+    draw_beacon: Option<Value>,
+    /// The beacon's round to draw with, or `none`: the first that comes 30 s or more after the draw's closing.
+    #[arg(long, value_parser = round_or_none)]
+    draw_round: Option<Value>,
+    /// Whether the draw may be made by a secret should the beacon's round be overdue. The manifest says so.
+    #[arg(long)]
+    draw_fallback: Option<bool>,
     /// `500/5s` for batches, `100/1s+100` for a smooth rate with its burst.
     #[arg(long, value_parser = pace)]
     pace: Option<Pace>,
@@ -138,6 +160,20 @@ fn time_or_none(text: &str) -> Result<Value, String> {
     }
 }
 
+fn beacon_or_none(text: &str) -> Result<Value, String> {
+    if text == "none" {
+        return Ok(Value::Null);
+    }
+    text.parse::<Beacon>().map(|beacon| json!({ "name": beacon.as_str() })).map_err(|error| error.to_string())
+}
+
+fn round_or_none(text: &str) -> Result<Value, String> {
+    if text == "none" {
+        return Ok(Value::Null);
+    }
+    text.parse::<u64>().map(Value::from).map_err(|_| format!("{text:?} is no round; write a number, or none"))
+}
+
 fn translation(text: &str) -> Result<(String, String), String> {
     let (language, text) = text.split_once('=').ok_or("write LANGUAGE=TEXT")?;
     Ok((language.to_owned(), text.to_owned()))
@@ -171,7 +207,7 @@ impl Settings {
         set("joins_open_at", self.joins_open_at);
         set("opens_at", self.opens_at);
         set("closes_at", self.closes_at);
-        set("draw", self.draw_closes_at.map(|at| if at.is_null() { at } else { json!({ "closes_at": at }) }));
+        set("draw", draw_patch(self.draw_closes_at, self.draw_beacon, self.draw_round, self.draw_fallback));
         set("max_active", self.max_active.map(Value::from));
         set("claim_window_ms", millis(self.claim_window));
         set("recall_grace_ms", millis(self.recall_grace));
@@ -193,6 +229,33 @@ impl Settings {
         }
         Ok(Value::Object(patch))
     }
+}
+
+/// The members of the draw to change; none: nothing was said of it.
+fn draw_patch(
+    closes_at: Option<Value>,
+    beacon: Option<Value>,
+    round: Option<Value>,
+    fallback: Option<bool>,
+) -> Option<Value> {
+    if closes_at == Some(Value::Null) {
+        return closes_at;
+    }
+    let mut details = Map::new();
+    details.extend(round.map(|round| ("round".to_owned(), round)));
+    details.extend(fallback.map(|fallback| ("fallback".to_owned(), fallback.into())));
+    let beacon = match beacon {
+        Some(Value::Object(mut beacon)) => {
+            beacon.extend(details);
+            Some(Value::Object(beacon))
+        }
+        Some(none) => Some(none),
+        None => (!details.is_empty()).then_some(Value::Object(details)),
+    };
+    let mut draw = Map::new();
+    draw.extend(closes_at.map(|at| ("closes_at".to_owned(), at)));
+    draw.extend(beacon.map(|beacon| ("beacon".to_owned(), beacon)));
+    (!draw.is_empty()).then_some(Value::Object(draw))
 }
 
 // === impl Sale ===
@@ -251,6 +314,10 @@ impl Command {
                 let translations = translations.into_iter().collect::<BTreeMap<_, _>>();
                 let request = PauseRequest { reason, translations };
                 (sale, "pause", serde_json::to_value(request).map_err(anyhow::Error::from)?)
+            }
+            Self::Draw { sale, use_secret: _, reason } => {
+                let request = serde_json::to_value(DrawBySecretRequest { reason });
+                (sale, "draw-by-secret", request.map_err(anyhow::Error::from)?)
             }
             Self::Open { sale } => (sale, "open", Value::Null),
             Self::Resume { sale } => (sale, "resume", Value::Null),

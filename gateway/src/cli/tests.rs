@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ropeline_queue::{DrawState, DrawView, Manifest, UnixMillis, draw};
+use ropeline_queue::{DrawState, DrawView, Manifest, Promise, RawDefinition, Source, UnixMillis, draw};
 use ropeline_token::{AdmissionClaims, Claims, KeySet, SigningKey, TicketClaims};
 use tempfile::TempDir;
 
@@ -171,11 +171,12 @@ fn draw_verify_recomputes_places_and_finds_a_wrong_secret() {
     let secret = [9; 32];
     let manifest = Manifest {
         sale: "drop".parse().unwrap(),
-        closes_at: UnixMillis(1_700_000_000_000),
-        commitment: draw::commitment(&secret),
+        closes_at: UnixMillis(1_700_000_060_000),
+        randomness: Promise::Secret { commitment: draw::commitment(&secret) },
     };
     let seed = draw::seed(manifest.canonical().as_bytes(), 100, &secret);
-    let view = DrawView { manifest, state: DrawState::Drawn { size: 100, seed }, secret: Some(secret) };
+    let source = Some(Source::Secret(secret));
+    let view = DrawView { manifest, state: DrawState::Drawn { size: 100, seed }, frozen_at: None, source };
     let document = DrawDocument::new(&key, &view).unwrap();
     let file = folder.path().join("draw.json");
     fs::write(&file, serde_json::to_string(&document).unwrap()).unwrap();
@@ -185,6 +186,22 @@ fn draw_verify_recomputes_places_and_finds_a_wrong_secret() {
     assert!(out.contains(&format!("arrival 7 has place {place}")), "{out}");
     bad(&["draw", "verify", text(&file)], 1, "name the shop's key set");
     bad(&["draw", "verify", text(&file), "--jwks", &jwks, "--ticket", "x"], 1, "not every ticket");
+
+    // Many tickets in a file, and a document that was kept from before.
+    let list = folder.path().join("tickets");
+    fs::write(&list, format!("# two of them\n{ticket}\n\n{ticket}\n")).unwrap();
+    let early = DrawDocument { secret: None, seed: None, ..document.clone() };
+    let kept = folder.path().join("kept.json");
+    fs::write(&kept, serde_json::to_string(&early).unwrap()).unwrap();
+    let verify = ["draw", "verify", text(&file), "--jwks", &jwks, "--earlier", text(&kept)];
+    let out = good(&[&verify[..], &["--tickets", text(&list)]].concat());
+    assert!(out.contains("good    ticket 2: arrival 7") && out.contains("good    earlier copy: "), "{out}");
+    let other = Manifest { closes_at: UnixMillis(1_700_000_060_001), ..view.manifest.clone() };
+    let other = DrawView { manifest: other, state: DrawState::Collecting, source: None, ..view };
+    let other = DrawDocument::new(&key, &other).unwrap();
+    fs::write(&kept, serde_json::to_string(&other).unwrap()).unwrap();
+    let out = bad(&verify, 1, "not as promised");
+    assert!(out.contains("BAD     earlier copy: the manifest was replaced"), "{out}");
 
     let cheat = DrawDocument { secret: Some("00".repeat(32)), ..document };
     fs::write(&file, serde_json::to_string(&cheat).unwrap()).unwrap();
@@ -246,6 +263,23 @@ fn sales_are_run_from_the_command_line() {
     assert!(sale(&["close", "drop"]).contains("closed"));
     bad(&["sale", "-c", text(&file), "open", "drop"], 1, "(sale_closed)");
 
+    let mut drawn = RawDefinition::new("drawn".parse().unwrap(), 5);
+    drawn.joins_open_at = Some(UnixMillis(2_000_000_000_000));
+    runtime.block_on(running.store.create(drawn.check().unwrap(), [7; 32])).unwrap();
+    let soon = ["change", "drawn", "--joins-open-at", "2039-01-01T00:00:00Z", "--draw-closes-at"];
+    assert!(!sale(&[&soon[..], &["2040-01-01T00:00:00Z"]].concat()).contains("draw by"));
+    let drawn = sale(&["change", "drawn", "--draw-beacon", "drand-quicknet"]);
+    assert!(drawn.contains("of drand-quicknet, which comes at 2040-01-01T00:00:30Z\n"), "{drawn}");
+    assert!(drawn.contains("draw trust     beacon"), "{drawn}");
+    let drawn = sale(&["change", "drawn", "--draw-round", "172061900", "--draw-fallback", "true"]);
+    assert!(drawn.contains("round 172061900 of drand-quicknet") && drawn.contains("by a secret"), "{drawn}");
+    let by_secret = ["draw", "drawn", "--use-secret", "--reason", "No relay has it."];
+    bad(&[&["sale", "-c", text(&file)], &by_secret[..]].concat(), 1, "(not_drawing)");
+    let dull = ["sale", "-c", text(&file), "draw", "drawn", "--use-secret", "--reason", " "];
+    bad(&dull, 1, "A reason has 1 to 200 characters");
+    assert!(sale(&["change", "drawn", "--draw-beacon", "none"]).contains("draw trust     operator"));
+    assert!(!sale(&["change", "drawn", "--draw-closes-at", "none"]).contains("draw trust"));
+
     let operator = format!("http://{}", running.address);
     let by_hand = ["sale", "--operator", &operator, "--token-file", text(&token), "open", "other"];
     assert!(good(&by_hand).contains("phase          open"));
@@ -276,6 +310,9 @@ fn a_wrong_argument_is_told_before_anything_is_sent() {
         &["sale", "pause", "drop"],
         &["sale", "pause", "drop", "--reason", "x", "--in", "de"],
         &["sale", "open", "NOT A SALE"],
+        &["sale", "draw", "drop", "--reason", "x"],
+        &["sale", "draw", "drop", "--use-secret"],
+        &["sale", "change", "drop", "--draw-beacon", "random.org"],
         &["token", "verify", "x"],
     ] {
         assert!(Cli::try_parse_from([&["ropeline"], arguments].concat()).is_err(), "{arguments:?}");

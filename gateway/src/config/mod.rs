@@ -4,6 +4,7 @@
 //! file's values are parsed where they are read; what depends on several values is checked beside them. Files
 //! the configuration names (keys, secrets, certificates) are opened too: what loads here can start.
 
+mod draw;
 mod edge;
 pub mod files;
 mod insecure;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use ropeline_queue::SaleDefinition;
 use toml::de::DeTable;
 
+pub use draw::DrawSettings;
 pub use insecure::Insecure;
 pub use limits::Limits;
 pub use listen::{Listen, Tls};
@@ -72,6 +74,8 @@ pub struct Config {
     pub insecure: Insecure,
     /// Who decides on requests.
     pub edge: Decides,
+    /// Where the public randomness of draws is fetched.
+    pub draw: DrawSettings,
     /// Sales to create at start where the store does not have them.
     pub sales: Vec<SaleDefinition>,
     /// What works but should not stay so.
@@ -138,6 +142,7 @@ fn read_parts(root: read::Section<'_>) -> Option<Config> {
     let visitor = visitor::read(root.table("visitor"), insecure);
     let operator = operator::read(root.table("operator"));
     let limits = limits::read(root.table("limits"));
+    let draw = draw::read(root.table("draw"));
     let sales = root.tables("sale").and_then(|sections| sale::read(sections, &queue.api_prefix));
     root.finish();
     Some(Config {
@@ -151,6 +156,7 @@ fn read_parts(root: read::Section<'_>) -> Option<Config> {
         limits,
         insecure,
         edge: edge?,
+        draw,
         sales: sales?,
         warnings: Vec::new(),
     })

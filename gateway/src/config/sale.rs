@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use ropeline_queue::beacon::Beacon;
 use ropeline_queue::{
-    DrawDefinition, FieldError, Pace, Protect, RawDefinition, SaleDefinition, SaleId, UnixMillis,
+    DrawBeacon, DrawDefinition, FieldError, Pace, Protect, RawDefinition, SaleDefinition, SaleId, UnixMillis,
 };
 
 use super::protect::check_protect;
@@ -63,7 +64,7 @@ fn members(section: &Section<'_>, defaults: RawDefinition) -> RawDefinition {
         joins_open_at: time("joins_open_at"),
         opens_at: time("opens_at"),
         closes_at: time("closes_at"),
-        draw: time("draw_closes_at").map(|closes_at| DrawDefinition { closes_at }),
+        draw: draw(section),
         pace: pace(section, defaults.pace),
         claim_window_ms: span("claim_window", defaults.claim_window_ms),
         recall_grace_ms: span("recall_grace", defaults.recall_grace_ms),
@@ -84,6 +85,36 @@ fn members(section: &Section<'_>, defaults: RawDefinition) -> RawDefinition {
         },
         ..defaults
     }
+}
+
+/// The draw's keys, which all mean nothing without its closing.
+fn draw(section: &Section<'_>) -> Option<DrawDefinition> {
+    let closes_at = section.try_get("draw_closes_at", |item: &Item<'_>| item.time().map(UnixMillis));
+    let name = section.try_get("draw_beacon", |item: &Item<'_>| {
+        item.parsed::<Beacon>("a beacon", "\"drand-quicknet\", the only one there is")
+    });
+    let round = section.get("draw_round", |item| item.number(1, u64::MAX));
+    let fallback = section.get("draw_fallback", |item| item.bool());
+    let alone = |key, needed: &str, mend: &str| {
+        section.fault(key, Fault::new(format!("has no meaning without {needed}"), mend));
+    };
+    if let (Ok(None), Ok(Some(_))) = (&closes_at, &name) {
+        alone(
+            "draw_beacon",
+            "draw_closes_at",
+            "say when the draw takes those who have joined, or remove this",
+        );
+    }
+    if name == Ok(None) {
+        for (key, given) in [("draw_round", round.is_some()), ("draw_fallback", fallback.is_some())] {
+            if given {
+                alone(key, "draw_beacon", "add draw_beacon = \"drand-quicknet\", or remove this");
+            }
+        }
+    }
+    let beacon =
+        name.ok().flatten().map(|name| DrawBeacon { name, round, fallback: fallback.unwrap_or(false) });
+    Some(DrawDefinition { closes_at: closes_at.ok().flatten()?, beacon })
 }
 
 /// `120` and `"120%"` both mean 120 percent.
@@ -128,6 +159,7 @@ fn pace(section: &Section<'_>, default: Pace) -> Pace {
 fn key_of(field: &'static str) -> &'static str {
     match field {
         "draw.closes_at" => "draw_closes_at",
+        "draw.beacon.round" => "draw_round",
         "pace.admit" | "pace.every_ms" | "pace.per_ms" | "pace.burst" => "pace",
         "claim_window_ms" => "claim_window",
         "recall_grace_ms" => "recall_grace",

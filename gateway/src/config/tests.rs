@@ -3,7 +3,7 @@
 use std::fs;
 
 use proptest::prelude::*;
-use ropeline_queue::Pace;
+use ropeline_queue::{DrawDefinition, Pace, UnixMillis};
 use ropeline_token::SigningKey;
 use tempfile::TempDir;
 
@@ -141,6 +141,49 @@ fn the_example_is_read_as_it_is_and_with_every_default_written_out() {
         .join("\n");
     let config = parse(&written).unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(config.sales[0].lease_ms, 600_000);
+}
+
+#[test]
+fn a_beacon_that_could_not_be_drawn_with_is_refused() {
+    let opens = "opens_at = \"2030-01-01T10:00:00Z\"";
+    let draw = |keys: &str| format!("{opens}\ndraw_closes_at = \"2030-01-01T09:59:30Z\"\n{keys}");
+    let beacon = "draw_beacon = \"drand-quicknet\"";
+    let sale = |keys: &str| parse(&with(opens, &draw(keys))).unwrap().sales.remove(0).draw.unwrap();
+    assert_eq!(sale(""), DrawDefinition::by_secret(UnixMillis(1_893_491_970_000)));
+    assert_eq!((sale(beacon).round(), sale(beacon).beacon.unwrap().fallback), (Some(66896212), false));
+    assert_eq!(
+        sale(&format!("{beacon}\ndraw_round = 66896212\ndraw_fallback = true")).beacon.unwrap().round,
+        Some(66896212)
+    );
+
+    let key = |name| format!("sale[0].{name}");
+    let wrong = |keys: &str, name, what| refused(opens, &draw(keys), &key(name), what);
+    wrong("draw_beacon = \"random.org\"", "draw_beacon", "is not a beacon");
+    wrong("draw_beacon = true", "draw_beacon", "not text");
+    wrong("draw_round = 66896212", "draw_round", "no meaning without draw_beacon");
+    wrong("draw_fallback = false", "draw_fallback", "no meaning without draw_beacon");
+    wrong(&format!("{beacon}\ndraw_round = 66896211"), "draw_round", "is not accepted");
+    wrong(&format!("{beacon}\ndraw_round = 0"), "draw_round", "out of range");
+    let alone = format!("{opens}\n{beacon}");
+    refused(opens, &alone, "sale[0].draw_beacon", "no meaning without draw_closes_at");
+    // The round comes when the sale is open already.
+    let late = format!("{opens}\ndraw_closes_at = \"2030-01-01T09:59:31Z\"\n{beacon}");
+    refused(opens, &late, "sale[0].opens_at", "is not accepted");
+    let problems = parse(&with(opens, &late)).unwrap_err();
+    assert!(problems[0].mend.contains("at least 32 seconds after draw_closes_at"), "{}", problems[0]);
+}
+
+#[test]
+fn relays_of_the_beacon_are_addresses_and_each_named_once() {
+    let public = parse(GOOD).unwrap().draw.beacons;
+    assert_eq!(public.len(), crate::beacon::RelayAddress::PUBLIC.len());
+    let draw = |beacons: &str| format!("[draw]\nbeacons = {beacons}\n[limits]");
+    let one = parse(&with("[limits]", &draw("[\"http://relay.example:8080/drand\"]"))).unwrap();
+    assert_eq!(one.draw.beacons[0].to_string(), "relay.example:8080");
+    refused("[limits]", &draw("[]"), "draw.beacons", "names no relay");
+    refused("[limits]", &draw("[\"https://a\", \"https://a/\"]"), "draw.beacons", "twice");
+    refused("[limits]", &draw("[\"api.drand.sh\"]"), "draw.beacons[0]", "no address of a relay");
+    refused("[limits]", &draw("\"https://api.drand.sh\""), "draw.beacons", "not a list");
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl Plan {
         let closes_at = start.plus(millis(self.joining));
         let definition = RawDefinition {
             title: "Night Runner".to_owned(),
-            draw: Some(DrawDefinition { closes_at }),
+            draw: Some(DrawDefinition::by_secret(closes_at)),
             opens_at: Some(closes_at.plus(millis(self.drawing))),
             pace: Pace::Batch { admit: self.batch, every_ms: millis(self.every) },
             claim_window_ms: millis(self.claim_window),

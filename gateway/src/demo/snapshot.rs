@@ -55,7 +55,7 @@ impl Snapshot {
     #[must_use]
     pub(super) fn shuffle(&self) -> Option<Shuffle> {
         let draw = self.draw.as_ref()?;
-        Some(Shuffle::new(crate::draw_document::unhex(draw.seed.as_deref()?)?, draw.size?))
+        Some(Shuffle::new(ropeline_queue::beacon::unhex(draw.seed.as_deref()?)?, draw.size?))
     }
 
     /// The place of a ticket, computed here; none before the draw.

@@ -1,6 +1,10 @@
-use ropeline_queue::{Arrival, DrawState, Manifest, UnixMillis};
+use ropeline_queue::{Arrival, DrawState, Manifest, Promise, UnixMillis, draw};
+use ropeline_token::KeySet;
 
+use super::tickets::Found;
 use super::*;
+
+mod beacon;
 
 const SECRET: [u8; 32] = [9; 32];
 
@@ -16,22 +20,23 @@ fn manifest() -> Manifest {
     Manifest {
         sale: "drop".parse().unwrap(),
         closes_at: UnixMillis(1_700_000_000_000),
-        commitment: draw::commitment(&SECRET),
+        randomness: Promise::Secret { commitment: draw::commitment(&SECRET) },
     }
 }
 
 fn drawn() -> DrawView {
     let seed = draw::seed(manifest().canonical().as_bytes(), 1_000, &SECRET);
-    DrawView { manifest: manifest(), state: DrawState::Drawn { size: 1_000, seed }, secret: Some(SECRET) }
+    let state = DrawState::Drawn { size: 1_000, seed };
+    DrawView { manifest: manifest(), state, frozen_at: None, source: Some(Source::Secret(SECRET)) }
 }
 
 /// The name of the only bad check, with its words.
 fn bad(document: &DrawDocument) -> (&'static str, String) {
-    let verification = document.verify(&keys());
-    assert!(verification.shuffle.is_none());
+    let verification = document.verify(&keys(), &[]);
+    assert!(verification.drawn.is_none());
     let bad = verification.checks.into_iter().find_map(|check| match check.outcome {
         Outcome::Bad(why) => Some((check.name, why)),
-        Outcome::Good(_) | Outcome::Pending(_) => None,
+        Outcome::Good(_) | Outcome::Trusted(_) | Outcome::Pending(_) => None,
     });
     bad.expect("nothing was found")
 }
@@ -40,10 +45,10 @@ fn bad(document: &DrawDocument) -> (&'static str, String) {
 fn an_honest_draw_passes_every_check_and_gives_every_place() {
     let document = DrawDocument::new(&key(), &drawn()).unwrap();
     let sent: DrawDocument = serde_json::from_str(&serde_json::to_string(&document).unwrap()).unwrap();
-    let verification = sent.verify(&keys());
+    let verification = sent.verify(&keys(), &[]);
     assert!(verification.is_good(), "{verification:?}");
     assert_eq!(verification.checks.len(), 5);
-    let shuffle = verification.shuffle.unwrap();
+    let shuffle = verification.drawn.unwrap().shuffle;
     let mut places: Vec<u64> = (0..1_000).map(|arrival| shuffle.place(Arrival(arrival)).0).collect();
     places.sort_unstable();
     assert!(places.into_iter().eq(0..1_000));
@@ -53,9 +58,9 @@ fn an_honest_draw_passes_every_check_and_gives_every_place() {
 fn a_draw_under_way_is_neither_good_to_the_end_nor_bad() {
     for (state, checks) in [(DrawState::Collecting, 3), (DrawState::Frozen { size: 5, at: UnixMillis(0) }, 4)]
     {
-        let view = DrawView { manifest: manifest(), state, secret: None };
-        let verification = DrawDocument::new(&key(), &view).unwrap().verify(&keys());
-        assert!(verification.is_good() && verification.shuffle.is_none());
+        let view = DrawView { manifest: manifest(), state, frozen_at: None, source: None };
+        let verification = DrawDocument::new(&key(), &view).unwrap().verify(&keys(), &[]);
+        assert!(verification.is_good() && verification.drawn.is_none());
         assert_eq!(verification.checks.len(), checks);
         assert!(matches!(verification.checks[checks - 1].outcome, Outcome::Pending(_)));
     }

@@ -141,6 +141,10 @@ impl From<CommandRefusal> for Problem {
             CommandRefusal::Paused => "sale_paused",
             CommandRefusal::LeaseOutOfRange => "lease_out_of_range",
             CommandRefusal::EpochSpent => "epoch_spent",
+            CommandRefusal::NotDrawing => "not_drawing",
+            CommandRefusal::OtherRound => "other_round",
+            CommandRefusal::NoFallback => "no_fallback",
+            CommandRefusal::BeaconNotOverdue => "beacon_not_overdue",
         };
         Self::new(
             StatusCode::CONFLICT,

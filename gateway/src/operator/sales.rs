@@ -9,8 +9,8 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header, request};
 use axum::response::{IntoResponse as _, Response};
 use ropeline_queue::{
-    ChangeRefusal, Command, DrawState, Epoch, PauseReason, Phase, RawDefinition, SaleDefinition, SaleId,
-    SaleView, Stock, Totals, UnixMillis, hex, misplaced,
+    ChangeRefusal, Command, DrawState, DrawView, Epoch, PauseReason, Phase, RawDefinition, SaleDefinition,
+    SaleId, SaleView, Stock, Totals, Trust, UnixMillis, hex, misplaced,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -54,6 +54,18 @@ pub struct SaleDocument {
     pub draw_size: Option<u32>,
     /// What places are computed from, once drawn, in hexadecimal.
     pub draw_seed: Option<String>,
+    /// Who has to be trusted for the draw, by what is known by now.
+    #[serde(default)]
+    pub draw_trust: Option<Trust>,
+    /// The beacon's round that the draw rests on, where it does.
+    #[serde(default)]
+    pub draw_round: Option<u64>,
+    /// When that round comes.
+    #[serde(default)]
+    pub draw_round_at: Option<UnixMillis>,
+    /// The number of arrivals is fixed, and the draw waits for that round.
+    #[serde(default)]
+    pub draw_waits: bool,
     /// Counts since the sale was created.
     pub totals: Totals,
     /// When this was true.
@@ -62,6 +74,7 @@ pub struct SaleDocument {
 
 impl From<&SaleView> for SaleDocument {
     fn from(view: &SaleView) -> Self {
+        let round = view.draw.as_ref().and_then(DrawView::round);
         let draw = view.draw.as_ref().map_or(DrawState::NotHeld, |draw| draw.state);
         Self {
             definition: SaleDefinition::clone(&view.definition).into(),
@@ -79,6 +92,10 @@ impl From<&SaleView> for SaleDocument {
             paused_reason: view.paused_reason.clone(),
             draw_size: draw.size(),
             draw_seed: draw.seed().map(|seed| hex(&seed)),
+            draw_trust: view.draw.as_ref().map(DrawView::trust),
+            draw_round: round.map(|round| round.round),
+            draw_round_at: round.map(|round| round.due_at),
+            draw_waits: view.draw.as_ref().is_some_and(|draw| draw.awaited().is_some()),
             totals: view.totals,
             as_of: view.as_of,
         }
@@ -125,8 +142,19 @@ pub struct PauseRequest {
     pub translations: std::collections::BTreeMap<String, String>,
 }
 
+/// `POST …/draw-by-secret`: why the beacon's round is given up.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrawBySecretRequest {
+    /// Published, signed, in the draw's document.
+    pub reason: String,
+}
+
 /// Longest reason for a pause, in characters: it has to fit a small screen.
 const MAX_REASON: usize = 500;
+
+/// Longest reason for giving up a beacon's round, in characters: it has to fit a signed statement.
+const MAX_DRAW_REASON: usize = 200;
 
 /// The sale named in the path.
 pub(super) struct Named(SaleId);
@@ -299,6 +327,11 @@ pub(super) async fn command(
         "sold-out" => Command::SoldOut,
         "restock" => Command::Restock,
         "revoke" => Command::Revoke,
+        "draw-by-secret" => {
+            let DrawBySecretRequest { reason } = read(body)?;
+            readable("reason", &reason, MAX_DRAW_REASON, "everybody reads it")?;
+            Command::DrawBySecret { reason }
+        }
         _ => return Err(Problem::not_found()),
     };
     run(&operator, &id, command).await
@@ -336,16 +369,20 @@ fn reason(request: PauseRequest) -> Result<PauseReason, Problem> {
     }
     let named = translations.iter().map(|(tag, text)| (format!("translations.{tag}"), text));
     for (name, text) in named.chain([("reason".to_owned(), &reason)]) {
-        if text.trim().is_empty() || text.chars().count() > MAX_REASON {
-            return Err(Problem::malformed(format!(
-                "{name}: A reason has 1 to {MAX_REASON} characters: visitors read it."
-            )));
-        }
-        if let Some(misplaced) = misplaced(text) {
-            return Err(Problem::malformed(format!("{name}: write it {misplaced}: visitors read it.")));
-        }
+        readable(&name, text, MAX_REASON, "visitors read it")?;
     }
     Ok(PauseReason { text: reason, translations })
+}
+
+fn readable(name: &str, text: &str, longest: usize, because: &str) -> Result<(), Problem> {
+    if text.trim().is_empty() || text.chars().count() > longest {
+        let words = format!("{name}: A reason has 1 to {longest} characters: {because}.");
+        return Err(Problem::malformed(words));
+    }
+    match misplaced(text) {
+        Some(misplaced) => Err(Problem::malformed(format!("{name}: write it {misplaced}: {because}."))),
+        None => Ok(()),
+    }
 }
 
 fn document(view: &Arc<SaleView>) -> Result<Response, Problem> {

@@ -35,10 +35,21 @@ pub struct RoomInput {
     pub opens_at: Option<u64>,
     /// When the draw takes those who have joined; `None` for a sale without a draw.
     pub draw_closes_at: Option<u64>,
+    /// The public random number that the draw rests on; `None` for one that rests on a secret, and without a draw.
+    pub beacon: Option<RoomBeacon>,
     /// Why it is paused.
     pub paused_reason: Option<PauseReason>,
     /// Nothing is free, and some of what is held may come back: nobody is called for now.
     pub all_held: bool,
+}
+
+/// A public random number that a draw rests on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RoomBeacon {
+    /// When it comes, in Unix milliseconds.
+    pub due_at: u64,
+    /// The draw waits for it, and it is overdue.
+    pub late: bool,
 }
 
 /// How one visitor stands in the sale.

@@ -13,7 +13,7 @@ mod template;
 mod tests;
 mod texts;
 
-pub use input::{Reader, RoomInput, Standing};
+pub use input::{Reader, RoomBeacon, RoomInput, Standing};
 pub(crate) use prepared::names_tag;
 pub use prepared::{Encoding, Prepared, Representation, Selected};
 pub use texts::Language;

@@ -41,7 +41,8 @@ slots! {
     "hide.leave" => HideLeave,
     "check.summary" => CheckSummary, "check.arrival" => CheckArrival, "check.size" => CheckSize,
     "check.own" => CheckOwn, "check.server" => CheckServer, "check.seed" => CheckSeed,
-    "check.document" => CheckDocument,
+    "check.document" => CheckDocument, "check.round" => CheckRound, "check.value" => CheckValue,
+    "check.beacon" => CheckBeacon,
 }
 
 /// Everything one rendering shows.
@@ -93,6 +94,7 @@ impl<'a> Page<'a> {
             State::Scheduled => input.joins_open_at.map(|at| (&texts.label.joins_open, at)),
             State::InDraw => input.draw_closes_at.map(|at| (&texts.label.draw, at)),
             State::PreQueue => input.opens_at.map(|at| (&texts.label.opens, at)),
+            State::Drawing => input.beacon.map(|beacon| (&texts.label.beacon, beacon.due_at)),
             _ => None,
         };
         Self {
@@ -178,6 +180,9 @@ impl<'a> Page<'a> {
             Slot::CheckServer => Text(&texts.check.server),
             Slot::CheckSeed => Text(&texts.check.seed),
             Slot::CheckDocument => Text(&texts.check.document),
+            Slot::CheckRound => Text(&texts.check.round),
+            Slot::CheckValue => Text(&texts.check.value),
+            Slot::CheckBeacon => Text(&texts.check.beacon),
         }
     }
 }
@@ -222,6 +227,10 @@ fn note(input: &RoomInput, standing: &Standing, state: State, words: &Words) -> 
             Some(fill(&texts.note.within, &[("time", &left)]))
         }
         (State::Waiting, _) if input.all_held => Some(texts.note.held.clone()),
+        (State::Drawing, _) => input.beacon.map(|beacon| {
+            let note = if beacon.late { &texts.note.beacon_late } else { &texts.note.beacon };
+            note.clone()
+        }),
         _ => None,
     }
 }

@@ -21,6 +21,7 @@ fn input(phase: Phase) -> RoomInput {
         joins_open_at: Some(1_764_470_400_000),
         opens_at: Some(1_764_471_000_000),
         draw_closes_at: None,
+        beacon: None,
         paused_reason: None,
         all_held: false,
     }
@@ -197,6 +198,18 @@ fn before_the_opening_the_page_says_when() {
     assert!(tag(&html, "when-time").contains("datetime=\"2025-11-30T02:40:00Z\""));
     assert_eq!(text(&html, "when-time"), "2025-11-30 02:40 UTC");
     assert_eq!(text(&html, "when-label"), "Joining opens");
+}
+
+#[test]
+fn a_draw_that_waits_for_a_public_number_says_until_when_and_that_it_is_late() {
+    let waiting = Standing::Waiting { place: None, serving: 0, eta: None };
+    let page = |late| {
+        let beacon = Some(RoomBeacon { due_at: 1_692_806_364_000, late });
+        page(&RoomInput { draw_closes_at: Some(1), beacon, ..input(Phase::Drawing) }, waiting)
+    };
+    let in_time = page(false);
+    assert!(in_time.contains("2023-08-23 15:59 UTC") && in_time.contains("nobody can know before its time"));
+    assert!(page(true).contains("The public random number for the draw is late."));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use ropeline_queue::{Arrival, DrawState, DrawView, Position, SaleId, SaleView, T
 use super::probe::Probe;
 use crate::draw_document::DrawDocument;
 use crate::keys::Keys;
-use crate::page::{self, Language, RoomInput};
+use crate::page::{self, Language, RoomBeacon, RoomInput};
 
 /// A day: longer than the lease that an operator gives by hand may exceed the sale's own, and than any leeway.
 const LEASE_MARGIN_MS: u64 = 24 * 3_600 * 1_000;
@@ -214,6 +214,9 @@ fn room_input(view: &SaleView, api_prefix: &str) -> RoomInput {
         joins_open_at: definition.joins_open_at.map(|at| at.0),
         opens_at: definition.opens_at.map(|at| at.0),
         draw_closes_at: definition.draw.map(|draw| draw.closes_at.0),
+        beacon: view.draw.as_ref().and_then(|draw| {
+            Some(RoomBeacon { due_at: draw.round()?.due_at.0, late: draw.is_overdue(view.as_of) })
+        }),
         paused_reason: view.paused_reason.clone(),
         all_held: view.stock.is_some_and(|stock| stock.available == 0 && !stock.is_gone()),
     }

@@ -54,10 +54,15 @@ impl Queue {
             (Stage::PreQueue, _) => due(self.definition.draw.map(|draw| draw.closes_at)).then(|| {
                 let size = u32::try_from(self.core.next_arrival).unwrap_or(u32::MAX);
                 self.core.draw = DrawState::Frozen { size, at: now };
+                self.core.beacon.frozen_at = self.rests_on_beacon().then_some(now);
                 Stage::Drawing
             }),
-            (Stage::Drawing, DrawState::Frozen { size, at }) if at.plus(REVEAL_AFTER_MS) <= now => {
-                self.draw(size);
+            // A beacon's round comes from outside, as a command.
+            (Stage::Drawing, DrawState::Frozen { size, at })
+                if at.plus(REVEAL_AFTER_MS) <= now && !self.rests_on_beacon() =>
+            {
+                let secret = self.core.draw_secret;
+                self.draw(size, &secret);
                 opens.then(|| self.opened())
             }
             (Stage::Drawing, DrawState::Drawn { .. }) => opens.then(|| self.opened()),
@@ -70,9 +75,13 @@ impl Queue {
         Stage::Open(Halts::default())
     }
 
-    fn draw(&mut self, size: u32) {
+    fn rests_on_beacon(&self) -> bool {
+        self.definition.draw.is_some_and(|draw| draw.beacon.is_some())
+    }
+
+    pub(super) fn draw(&mut self, size: u32, randomness: &[u8; 32]) {
         let Some(manifest) = self.core.manifest(&self.definition) else { return };
-        let seed = draw::seed(manifest.canonical().as_bytes(), size, &self.core.draw_secret);
+        let seed = draw::seed(manifest.canonical().as_bytes(), size, randomness);
         self.core.draw = DrawState::Drawn { size, seed };
         self.shuffle = self.core.draw.shuffle().map(Shuffle::prepare);
         self.pending.core = true;

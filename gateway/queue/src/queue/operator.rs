@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::beacon::{Beacon, BeaconOutput, FALLBACK_AFTER_MS};
 use crate::definition::SaleDefinition;
 use crate::flow::{Backlog, Flow};
+use crate::manifest::{DrawState, Fallback};
 use crate::outcome::{ChangeRefusal, Command, CommandDone, CommandRefusal};
 use crate::queue::Queue;
 use crate::state::{Halts, SoldOutBy, Stage, draw_of};
@@ -34,6 +36,8 @@ impl Queue {
                 let next = self.core.epoch.0.checked_add(1).ok_or(CommandRefusal::EpochSpent)?;
                 self.core.epoch = Epoch(next);
             }
+            Command::Beacon(output) => self.draw_by_beacon(output)?,
+            Command::DrawBySecret { reason } => self.draw_by_secret(reason)?,
         }
         self.pending.core = true;
         self.advance_again();
@@ -50,6 +54,47 @@ impl Queue {
             Stage::Scheduled | Stage::PreQueue | Stage::Drawing => self.core.open_ordered = true,
         }
         Ok(())
+    }
+
+    /// Makes the draw that waits for this round. One that was made with it stays as it is.
+    fn draw_by_beacon(&mut self, output: &BeaconOutput) -> Result<(), CommandRefusal> {
+        let (beacon, round) = self.promised_round()?;
+        if (output.beacon, output.round) != (beacon, round) {
+            return Err(CommandRefusal::OtherRound);
+        }
+        if self.core.beacon.signature == Some(output.signature) {
+            return Ok(());
+        }
+        let DrawState::Frozen { size, .. } = self.core.draw else { return Err(CommandRefusal::NotDrawing) };
+        self.core.beacon.signature = Some(output.signature);
+        self.draw(size, &output.signature.randomness());
+        Ok(())
+    }
+
+    fn draw_by_secret(&mut self, reason: &str) -> Result<(), CommandRefusal> {
+        let (beacon, round) = self.promised_round()?;
+        let DrawState::Frozen { size, .. } = self.core.draw else { return Err(CommandRefusal::NotDrawing) };
+        if !self.definition().draw.and_then(|draw| draw.beacon).is_some_and(|beacon| beacon.fallback) {
+            return Err(CommandRefusal::NoFallback);
+        }
+        let at = self.core.last_now;
+        // Before the round is out nobody can have wished for another; a while after it, relays have had their chance.
+        if at < beacon.round_at(round).plus(FALLBACK_AFTER_MS) {
+            return Err(CommandRefusal::BeaconNotOverdue);
+        }
+        self.core.beacon.fallback = Some(Fallback { at, reason: reason.to_owned() });
+        let secret = self.core.draw_secret;
+        self.draw(size, &secret);
+        Ok(())
+    }
+
+    fn promised_round(&self) -> Result<(Beacon, u64), CommandRefusal> {
+        if self.core.stage == Stage::Closed {
+            return Err(CommandRefusal::Closed);
+        }
+        let draw = self.definition().draw;
+        let beacon = draw.and_then(|draw| Some((draw.beacon?.name, draw.round()?)));
+        beacon.ok_or(CommandRefusal::NotDrawing)
     }
 
     fn halts(&mut self) -> Result<&mut Halts, CommandRefusal> {

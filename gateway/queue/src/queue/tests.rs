@@ -3,10 +3,12 @@ use std::collections::BTreeMap;
 use super::clock::REVEAL_AFTER_MS;
 use super::*;
 use crate::definition::{DrawDefinition, Pace, RawDefinition};
+use crate::manifest::Source;
 use crate::outcome::{Command, CommandRefusal, PauseReason};
 use crate::types::Epoch;
 use crate::view::Standing;
 
+mod beacon;
 mod cases;
 mod expected_waits;
 mod losing;
@@ -32,7 +34,10 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new(raw: RawDefinition) -> Self {
-        let now = UnixMillis(1_000_000);
+        Self::at(UnixMillis(1_000_000), raw)
+    }
+
+    pub(super) fn at(now: UnixMillis, raw: RawDefinition) -> Self {
         let mut rig = Self { queue: Queue::create(raw.check().unwrap(), [7; 32], now), now, visitors: 0 };
         rig.tick();
         rig
@@ -115,7 +120,7 @@ fn reason(text: &str) -> PauseReason {
 fn drawn_sale() -> RawDefinition {
     let mut raw = open_sale(1_000);
     raw.joins_open_at = Some(UnixMillis(1_010_000));
-    raw.draw = Some(DrawDefinition { closes_at: UnixMillis(1_020_000) });
+    raw.draw = Some(DrawDefinition::by_secret(UnixMillis(1_020_000)));
     raw.opens_at = Some(UnixMillis(1_030_000));
     raw.closes_at = Some(UnixMillis(1_040_000));
     raw
@@ -136,13 +141,13 @@ fn a_drawn_sale_goes_through_its_phases_on_the_clock() {
     rig.pass(10_000);
     assert_eq!(rig.phase(), Phase::Drawing);
     let frozen = rig.queue.view(rig.now).draw.unwrap();
-    assert_eq!((frozen.state.size(), frozen.state.seed(), frozen.secret), (Some(50), None, None));
+    assert_eq!((frozen.state.size(), frozen.state.seed(), frozen.source), (Some(50), None, None));
     let late = rig.crowd(5);
     assert_eq!(rig.position(late[0]).place, Some(Place(50)));
 
     rig.pass(REVEAL_AFTER_MS);
     let drawn = rig.queue.view(rig.now).draw.unwrap();
-    assert_eq!(drawn.secret, Some([7; 32]));
+    assert_eq!(drawn.source, Some(Source::Secret([7; 32])));
     let seed = crate::draw::seed(drawn.manifest.canonical().as_bytes(), 50, &[7; 32]);
     assert_eq!(drawn.state.seed(), Some(seed));
     assert_eq!(rig.phase(), Phase::Drawing);

@@ -53,7 +53,7 @@ impl Scenario {
         RawDefinition {
             joins_open_at: Some(START),
             opens_at: Some(START.plus(OPEN_MS)),
-            draw: Some(DrawDefinition { closes_at: START.plus(DRAW_MS) }),
+            draw: Some(DrawDefinition::by_secret(START.plus(DRAW_MS))),
             pace: Pace::Batch { admit: self.batch(), every_ms: 5_000 },
             claim_window_ms: 120_000,
             recall_grace_ms: 300_000,

@@ -6,7 +6,8 @@ use ropeline_queue::draw::{Permutation, Shuffle};
 use ropeline_queue::flow::EtaRange;
 use ropeline_queue::{
     AdmissionRecord, Arrival, ClaimRefusal, Command, Core, JoinOptions, JoinRecord, JoinRefusal, LeaseEvent,
-    PauseReason, Phase, Place, Position, Queue, SaleDefinition, SaleView, TickInput, UnixMillis,
+    PauseReason, Phase, Place, Position, Promise, Queue, SaleDefinition, SaleView, Source, TickInput,
+    UnixMillis,
 };
 
 use super::crowd::{self, Dice, Intent};
@@ -376,16 +377,16 @@ impl World {
             return Ok(());
         }
         let Some(draw) = view.draw.as_ref() else { return Ok(()) };
-        let (Some(size), Some(seed), Some(secret)) = (draw.state.size(), draw.state.seed(), draw.secret)
+        let (Some(size), Some(seed), Some(Source::Secret(secret))) =
+            (draw.state.size(), draw.state.seed(), &draw.source)
         else {
             return Ok(());
         };
         // As anybody can: from the published manifest, number and secret.
-        let recomputed = ropeline_queue::draw::seed(draw.manifest.canonical().as_bytes(), size, &secret);
+        let recomputed = ropeline_queue::draw::seed(draw.manifest.canonical().as_bytes(), size, secret);
         must(recomputed == seed, || "the seed does not follow from what was published".to_owned())?;
-        must(draw.manifest.commitment == ropeline_queue::draw::commitment(&secret), || {
-            "another secret".to_owned()
-        })?;
+        let commitment = ropeline_queue::draw::commitment(secret);
+        must(draw.manifest.randomness == Promise::Secret { commitment }, || "another secret".to_owned())?;
         let places = Shuffle::new(seed, size).places();
         self.arrivals = vec![NOBODY; size as usize];
         for (arrival, place) in (0..).zip(places.as_slice()) {

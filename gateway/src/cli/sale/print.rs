@@ -93,6 +93,16 @@ pub(super) fn sale(out: &mut dyn Write, json: bool, sale: &SaleDocument) -> Done
         let held = stock.held.map(|held| format!(", {held} held")).unwrap_or_default();
         line("stock", format!("{} left{held}", stock.available))?;
     }
+    if let Some((beacon, round)) = definition.draw.and_then(|draw| draw.beacon).zip(sale.draw_round) {
+        let when =
+            sale.draw_round_at.map(|at| format!(", which comes at {}", rfc3339(at.0))).unwrap_or_default();
+        let way_out = if beacon.fallback { "; by a secret should it be overdue" } else { "" };
+        let waits = if sale.draw_waits { "; waited for" } else { "" };
+        line("draw by", format!("round {round} of {}{when}{way_out}{waits}", beacon.name))?;
+    }
+    if let Some(trust) = sale.draw_trust {
+        line("draw trust", trust.as_str().to_owned())?;
+    }
     if let Some(size) = sale.draw_size {
         line("draw", format!("{size} arrivals{}", if sale.draw_seed.is_some() { ", made" } else { "" }))?;
     }

@@ -20,7 +20,7 @@ fn renderer() -> Renderer {
 #[test]
 fn a_draw_is_signed_when_it_moves_on_and_at_no_other_time() {
     let mut raw = RawDefinition::new("drop".parse().unwrap(), 10);
-    raw.draw = Some(DrawDefinition { closes_at: NOW.plus(60_000) });
+    raw.draw = Some(DrawDefinition::by_secret(NOW.plus(60_000)));
     raw.opens_at = Some(NOW.plus(120_000));
     let mut queue = Queue::create(raw.check().unwrap(), [7; 32], NOW);
     let renderer = renderer();

@@ -145,7 +145,7 @@ pub async fn a_changed_definition_is_in_force<F: Fixture>(fixture: F) {
     assert_eq!(scene.tick().await.serving, Place(4));
 
     let mut drawn = definition("drop", 4);
-    drawn.draw = Some(DrawDefinition { closes_at: scene.now().plus(60_000) });
+    drawn.draw = Some(DrawDefinition::by_secret(scene.now().plus(60_000)));
     let refused = scene.store.change(drawn.check().unwrap(), None).await.unwrap();
     assert_eq!(refused, Err(ChangeRefusal::DrawFixed));
     let late = scene.store.change(definition("drop", 7).check().unwrap(), Some(read)).await.unwrap();

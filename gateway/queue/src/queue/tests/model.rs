@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use super::replica::{Comparable, Gateway};
 use super::*;
+use crate::beacon::{Beacon, BeaconOutput};
+use crate::definition::DrawBeacon;
 use crate::outcome::ChangeRefusal;
 
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ enum Event {
     Lease(usize, LeaseEvent),
     Stock(u64, Option<u64>),
     Order(Command),
+    /// The beacon's round that is waited for comes in, if it is out.
+    Round,
     Change(Settings),
     Restart,
     /// What another gateway was faster than: it happens and is taken back.
@@ -92,6 +96,7 @@ fn orders() -> impl Strategy<Value = Command> {
         1 => Just(Command::SoldOut),
         2 => Just(Command::Restock),
         1 => Just(Command::Revoke),
+        1 => Just(Command::DrawBySecret { reason: String::new() }),
         2 => (1..5u32, prop::option::of(1_000..30_000u64))
             .prop_map(|(batch_size, lease_ms)| Command::Admit { batch_size, lease_ms }),
     ]
@@ -123,14 +128,15 @@ fn single_events() -> impl Strategy<Value = Event> {
             .prop_map(|(ticket, event)| Event::Lease(ticket, event)),
         4 => (0..12u64, prop::option::of(0..3u64)).prop_map(|(left, held)| Event::Stock(left, held)),
         6 => orders().prop_map(Event::Order),
+        4 => Just(Event::Round),
         2 => settings().prop_map(Event::Change),
         2 => Just(Event::Restart),
     ]
 }
 
-/// Which life a sale has: always on, by the operator, drawn; and whether it closes by itself.
+/// Which life a sale has: always on, by the operator, drawn by a secret or a beacon; and whether it closes by itself.
 fn definitions() -> impl Strategy<Value = RawDefinition> {
-    let times = (0..3u8, 0..20_000u64, 0..20_000u64, prop::option::weighted(0.2, 60_000..400_000u64));
+    let times = (0..4u8, 0..20_000u64, 0..20_000u64, prop::option::weighted(0.2, 60_000..400_000u64));
     (settings(), times).prop_map(|(settings, (kind, until_draw, until_open, until_close))| {
         let mut raw = open_sale(1);
         if kind > 0 {
@@ -138,15 +144,22 @@ fn definitions() -> impl Strategy<Value = RawDefinition> {
         }
         if kind > 1 {
             let closes_at = START.plus(until_draw);
-            raw.draw = Some(DrawDefinition { closes_at });
+            raw.draw = Some(DrawDefinition::by_secret(closes_at));
             raw.opens_at = Some(closes_at.plus(until_open));
+        }
+        if kind > 2 {
+            let beacon = DrawBeacon { name: BEACON, round: None, fallback: until_open % 2 == 0 };
+            raw.draw = raw.draw.map(|draw| DrawDefinition { beacon: Some(beacon), ..draw });
+            // Before the sale closes by itself, at the earliest.
+            raw.opens_at = raw.draw.and_then(|draw| Some(draw.round_at()?.plus(until_open % 6_000)));
         }
         raw.closes_at = until_close.map(|millis| START.plus(millis));
         settings.applied(raw)
     })
 }
 
-const START: UnixMillis = UnixMillis(1_000_000_000);
+const BEACON: Beacon = Beacon::DrandQuicknet;
+const START: UnixMillis = BEACON.round_at(1_000);
 
 impl Settings {
     fn applied(&self, mut raw: RawDefinition) -> RawDefinition {
@@ -289,6 +302,7 @@ impl World {
             Event::Order(command) => {
                 let _ = self.queue.command(command, self.now);
             }
+            Event::Round => self.bring_round(self.now),
             Event::Change(settings) => {
                 let raw = settings.applied(RawDefinition::clone(&definition));
                 let refused = self.queue.change(raw.check().unwrap(), None, self.now);
@@ -355,6 +369,15 @@ impl World {
         }
     }
 
+    fn bring_round(&mut self, now: UnixMillis) {
+        let draw = self.queue.view(now).draw;
+        let awaited = draw.as_ref().and_then(DrawView::awaited);
+        let Some(round) = awaited.filter(|round| round.due_at <= now) else { return };
+        let signature = "5a".repeat(48).parse().unwrap();
+        let output = BeaconOutput { beacon: round.beacon, round: round.round, signature };
+        let _ = self.queue.command(&Command::Beacon(output), now);
+    }
+
     fn undone(&mut self, events: &[Event]) {
         let before = format!("{:?}", Comparable::of(&self.queue));
         let mut now = self.now;
@@ -379,6 +402,7 @@ impl World {
                     self.queue.stock(Stock { available: *available, held: *held }, now);
                 }
                 Event::Order(command) => drop(self.queue.command(command, now)),
+                Event::Round => self.bring_round(now),
                 Event::Change(settings) => {
                     let raw = settings.applied(RawDefinition::clone(self.queue.definition()));
                     let _ = self.queue.change(raw.check().unwrap(), None, now);

@@ -66,7 +66,7 @@ fn brisk(max_active: u32, opens_at: UnixMillis, drawn: bool) -> SaleDefinition {
     let mut raw = definition("drop", max_active);
     raw.joins_open_at = Some(UnixMillis(0));
     raw.opens_at = Some(opens_at);
-    raw.draw = drawn.then_some(ropeline_queue::DrawDefinition { closes_at: opens_at });
+    raw.draw = drawn.then_some(ropeline_queue::DrawDefinition::by_secret(opens_at));
     raw.pace = Pace::Batch { admit: 2, every_ms: 1_000 };
     raw.claim_window_ms = 3_000;
     raw.recall_grace_ms = 6_000;

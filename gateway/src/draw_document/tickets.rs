@@ -1,0 +1,145 @@
+//! Holds tickets against a draw: each alone, and all of them against each other. One ticket shows little of what an
+//! operator did; a few, from people who do not know each other, show whether numbers were moved.
+
+use std::collections::HashMap;
+
+use ropeline_queue::{Arrival, Place, SaleId, UnixMillis};
+use ropeline_token::{Claims, Expect, KeySet, Leeway, Refusal};
+
+use super::Drawn;
+use crate::config::units::rfc3339;
+
+/// A ticket that fits the draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Its number.
+    pub arrival: Arrival,
+    /// The place that follows from the draw.
+    pub place: Place,
+}
+
+/// A token whose signature is good.
+struct Read {
+    subject: String,
+    arrival: u64,
+    /// What an admission token says, which is signed as well; none: a ticket.
+    told: Option<u64>,
+    /// When its visitor joined, in Unix seconds; an admission token does not say.
+    joined_at: Option<u64>,
+}
+
+/// Checks tickets, and admission tokens, which name their place; what is found of each, in their order. Their times do
+/// not count: a ticket keeps its place after it has expired.
+pub fn check(drawn: &Drawn, sale: &SaleId, keys: &KeySet, tokens: &[String]) -> Vec<Result<Found, String>> {
+    let read: Vec<_> = tokens.iter().map(|token| read(sale, keys, token.trim())).collect();
+    let against = contradictions(&read);
+    let shuffle = drawn.shuffle.prepare();
+    let one = |(at, read): (usize, Result<Read, String>)| {
+        let read = read?;
+        let arrival = Arrival(read.arrival);
+        let place = shuffle.place(arrival);
+        if let Some(joined_at) = read.joined_at {
+            belongs(drawn, arrival, joined_at)?;
+        }
+        if let Some(told) = read.told.filter(|told| *told != place.0) {
+            return Err(format!(
+                "arrival {arrival} was let in at place {told}, by the draw it has place {place}"
+            ));
+        }
+        match against.get(&at) {
+            Some(why) => Err(why.clone()),
+            None => Ok(Found { arrival, place }),
+        }
+    };
+    read.into_iter().enumerate().map(one).collect()
+}
+
+fn read(sale: &SaleId, keys: &KeySet, token: &str) -> Result<Read, String> {
+    let refused = |refusal: Refusal| format!("refused ({}): {refusal}", refusal.code());
+    match (keys.ticket(token), keys.admission(token)) {
+        (Ok(ticket), _) => {
+            let claims = ticket.unaccepted().claims.clone();
+            ticket.accept(&expect(&claims, sale), claims.nbf).map_err(refused)?;
+            let joined_at = Some(claims.iat);
+            Ok(Read { subject: claims.sub, arrival: claims.arrival, told: None, joined_at })
+        }
+        (_, Ok(admission)) => {
+            let (claims, place) = (admission.unaccepted().claims.clone(), admission.unaccepted().place);
+            admission.accept(&expect(&claims, sale), claims.nbf).map_err(refused)?;
+            Ok(Read { subject: claims.sub, arrival: claims.arrival, told: Some(place), joined_at: None })
+        }
+        (Err(refusal), Err(_)) => Err(refused(refusal)),
+    }
+}
+
+/// Which sale counts; when does not, so each is looked at in its own first second.
+fn expect<'a>(claims: &'a Claims, sale: &'a SaleId) -> Expect<'a> {
+    Expect { issuer: &claims.iss, audience: sale.as_str(), min_epoch: 0, leeway: Leeway::default() }
+}
+
+/// Who is drawn and who joined before the closing must be the same people. Tickets tell the second alone, so one of the
+/// closing's own second may be on either side.
+fn belongs(drawn: &Drawn, arrival: Arrival, joined_at: u64) -> Result<(), String> {
+    let is_drawn = arrival.0 < u64::from(drawn.shuffle.size());
+    let second = UnixMillis(joined_at.saturating_mul(1_000));
+    let (joined, closes) = (rfc3339(second.0), rfc3339(drawn.closes_at.0));
+    if is_drawn && second >= drawn.closes_at {
+        return Err(format!(
+            "arrival {arrival} is among those drawn, and joined at {joined}, after the draw closed at {closes}"
+        ));
+    }
+    if !is_drawn && second.plus(999) < drawn.closes_at {
+        return Err(format!(
+            "arrival {arrival} is not among those drawn, and joined at {joined}, before the draw closed at {closes}"
+        ));
+    }
+    Ok(())
+}
+
+/// What tickets say against each other, by the index of the one it is said of: numbers are given in order of joining,
+/// each once, and a visitor's stays the same.
+fn contradictions(read: &[Result<Read, String>]) -> HashMap<usize, String> {
+    let mut against = HashMap::new();
+    let mut good: Vec<_> =
+        read.iter().enumerate().filter_map(|(at, read)| Some((at, read.as_ref().ok()?))).collect();
+    good.sort_by_key(|(_, read)| (read.arrival, read.joined_at));
+    for pair in good.windows(2) {
+        let ((first, one), (second, two)) = (pair[0], pair[1]);
+        if one.arrival == two.arrival && one.subject != two.subject {
+            let words = format!("arrival {} is also ticket {}'s, of another visitor", two.arrival, first + 1);
+            against.insert(second, words);
+        }
+    }
+    let mut latest: Option<(usize, u64, u64)> = None;
+    for (at, Read { arrival, joined_at, .. }) in &good {
+        let Some(joined_at) = *joined_at else { continue };
+        match latest {
+            Some((other, lower, then)) if joined_at < then => {
+                let words = format!(
+                    "arrival {arrival} joined at {}, before arrival {lower} of ticket {} did at {}: numbers were moved",
+                    rfc3339(joined_at.saturating_mul(1_000)),
+                    other + 1,
+                    rfc3339(then.saturating_mul(1_000))
+                );
+                against.insert(*at, words);
+            }
+            _ => latest = Some((*at, *arrival, joined_at)),
+        }
+    }
+    let mut joined = HashMap::new();
+    for (at, Read { subject, arrival, joined_at, .. }) in &good {
+        let Some(joined_at) = joined_at else { continue };
+        match joined.insert((subject.as_str(), joined_at), (*at, *arrival)) {
+            Some((other, before)) if before != *arrival => {
+                let words = format!(
+                    "arrival {arrival} is of the same visitor and second as arrival {before} of ticket {}: one number was \
+                     exchanged for another",
+                    other + 1
+                );
+                against.insert(*at, words);
+            }
+            _ => {}
+        }
+    }
+    against
+}
