@@ -129,10 +129,11 @@ pub struct Fallback {
 }
 
 /// How far a sale's draw has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DrawState {
     /// The sale has no draw: a place is the arrival.
+    #[default]
     NotHeld,
     /// Arrivals are still coming in.
     Collecting,
@@ -164,6 +165,19 @@ impl DrawState {
     }
 
     /// What places are computed with, once the draw is made.
+    /// This draw has come further than the other.
+    pub const fn is_ahead_of(&self, other: &Self) -> bool {
+        self.step() > other.step()
+    }
+
+    const fn step(&self) -> u8 {
+        match self {
+            Self::NotHeld | Self::Collecting => 0,
+            Self::Frozen { .. } => 1,
+            Self::Drawn { .. } => 2,
+        }
+    }
+
     pub(crate) fn shuffle(&self) -> Option<Shuffle> {
         match *self {
             Self::NotHeld | Self::Collecting | Self::Frozen { .. } => None,

@@ -114,6 +114,11 @@ impl Core {
         self.serving
     }
 
+    /// How far the draw has come.
+    pub const fn draw(&self) -> DrawState {
+        self.draw
+    }
+
     pub(crate) fn new(definition: &SaleDefinition, draw_secret: [u8; 32], now: UnixMillis) -> Self {
         Self {
             epoch: Epoch::default(),

@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ropeline_queue::{Arrival, Core, Place, Queue, SaleDefinition, SaleId, UnixMillis};
+use ropeline_queue::{Arrival, Core, DrawState, Place, Queue, SaleDefinition, SaleId, UnixMillis};
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
@@ -28,6 +28,8 @@ pub(super) struct Mark {
     pub(super) next_arrival: Arrival,
     /// Places below may be called.
     pub(super) serving: Place,
+    /// The draw as it may have been frozen or made.
+    pub(super) draw: DrawState,
     /// What the generations before may have given and called.
     pub(super) floor: Floor,
 }
@@ -37,14 +39,16 @@ pub(super) struct Mark {
 pub(super) struct Floor {
     next_arrival: Arrival,
     serving: Place,
+    draw: DrawState,
 }
 
 impl Floor {
     /// Passes over what may have been given or called up to here, if that has not been done.
     pub(super) fn pass(self, queue: &mut Queue, now: UnixMillis) {
         let core = queue.core();
-        if core.next_arrival() < self.next_arrival || core.serving() < self.serving {
-            queue.skip(self.next_arrival, self.serving, now);
+        let behind = core.next_arrival() < self.next_arrival || core.serving() < self.serving;
+        if behind || self.draw.is_ahead_of(&core.draw()) {
+            queue.skip(self.next_arrival, self.serving, self.draw, now);
         }
     }
 }
@@ -55,6 +59,7 @@ struct Document {
     generation: u64,
     next_arrival: Arrival,
     serving: Place,
+    draw: DrawState,
     floor: Floor,
     definition: SaleDefinition,
     core: Core,
@@ -111,7 +116,8 @@ impl Checkpoint {
                 return Err(StoreError::Unavailable { reason });
             }
             let begins = held.generation < generation;
-            let floor = Floor { next_arrival: held.next_arrival, serving: held.serving };
+            let floor = Floor { next_arrival: held.next_arrival, serving: held.serving, draw: held.draw };
+            let draw = known.core.draw();
             let (next, serving) = (known.core.next_arrival(), known.core.serving());
             let ahead =
                 if next > held.next_arrival { next.0.saturating_add(BLOCK) } else { held.next_arrival.0 };
@@ -119,6 +125,7 @@ impl Checkpoint {
                 generation,
                 next_arrival: Arrival(ahead),
                 serving: held.serving.max(serving),
+                draw: if held.draw.is_ahead_of(&draw) { held.draw } else { draw },
                 floor: if begins { floor } else { held.floor },
             };
             let write = (mark != held).then(|| Document::new(mark, known));
@@ -172,14 +179,14 @@ fn replace(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 impl Document {
     fn new(mark: Mark, known: &Known) -> Self {
-        let Mark { generation, next_arrival, serving, floor } = mark;
+        let Mark { generation, next_arrival, serving, draw, floor } = mark;
         let definition = SaleDefinition::clone(&known.definition);
-        Self { generation, next_arrival, serving, floor, definition, core: known.core.clone() }
+        Self { generation, next_arrival, serving, draw, floor, definition, core: known.core.clone() }
     }
 
     const fn mark(&self) -> Mark {
-        let Self { generation, next_arrival, serving, floor, .. } = *self;
-        Mark { generation, next_arrival, serving, floor }
+        let Self { generation, next_arrival, serving, draw, floor, .. } = *self;
+        Mark { generation, next_arrival, serving, draw, floor }
     }
 }
 

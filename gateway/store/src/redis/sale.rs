@@ -274,7 +274,8 @@ async fn reach(
     let core = replica.queue.core();
     let allowed = marked.generation == replica.generation
         && core.next_arrival() <= marked.next_arrival
-        && core.serving() <= marked.serving;
+        && core.serving() <= marked.serving
+        && core.draw() == marked.draw;
     if !allowed {
         let (sale, known, generation) = (sale.clone(), Known::of(&replica.queue), replica.generation);
         *marked = off(checkpoint, move |checkpoint| checkpoint.reach(&sale, generation, &known)).await?;

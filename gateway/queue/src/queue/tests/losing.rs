@@ -51,18 +51,22 @@ struct World {
     serving: Place,
 }
 
-fn sale() -> SaleDefinition {
+fn sale(drawn: bool) -> SaleDefinition {
     let mut raw = open_sale(CAP);
     raw.pace = Pace::Smooth { admit: 3, per_ms: 1_000, burst: 3 };
     raw.claim_window_ms = 5_000;
     raw.recall_grace_ms = 5_000;
     raw.lease_ms = 8_000;
+    if drawn {
+        raw.draw = Some(DrawDefinition { closes_at: START.plus(10_000) });
+        raw.opens_at = Some(START.plus(12_000));
+    }
     raw.check().unwrap()
 }
 
 impl World {
-    fn new() -> Self {
-        let queue = Queue::create(sale(), [9; 32], START);
+    fn new(drawn: bool) -> Self {
+        let queue = Queue::create(sale(drawn), [9; 32], START);
         let mut world = Self {
             queue,
             now: START,
@@ -185,7 +189,7 @@ impl World {
         self.kept.truncate(kept);
         let restored = self.restored();
         let former = std::mem::replace(&mut self.queue, restored);
-        self.queue.skip(Arrival(next + ahead), serving, self.now);
+        self.queue.skip(Arrival(next + ahead), serving, former.core.draw, self.now);
         // Who was recalled on a call that had lapsed before is not.
         let recalled = former.core.totals.recalled - self.queue.core.totals.recalled;
         let known = self.queue.active() + self.queue.unclaimed();
@@ -222,9 +226,10 @@ proptest! {
 
     #[test]
     fn whatever_is_lost_what_visitors_know_stays_good(
+        drawn: bool,
         life in prop::collection::vec(events(), 1..80),
     ) {
-        let mut world = World::new();
+        let mut world = World::new(drawn);
         for event in &life {
             world.step(event);
         }

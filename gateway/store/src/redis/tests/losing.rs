@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ropeline_queue::{Pace, TickInput};
+use ropeline_queue::{DrawDefinition, Pace, TickInput};
 use ropeline_test_redis::{Durable, Server, eventually};
 use tempfile::TempDir;
 
 use super::fixture::settings;
 use super::history::History;
 use super::racing::{sale, visitor};
-use crate::contract::definition;
+use crate::contract::{ManualClock, definition};
 use crate::redis::{RedisServers, RedisSettings, RedisStore};
-use crate::{Join, QueueStore, StoreError};
+use crate::{Clock, Join, QueueStore, StoreError};
 
 const CAP: u32 = 20;
 
@@ -231,4 +231,41 @@ async fn a_gateway_that_knows_more_puts_it_back_after_another_went_on() {
     scene.history.check();
     scene.history.check_cap(u64::from(CAP));
     scene.everybody_comes_back(&less).await;
+}
+
+/// What was published of a draw stays true, where nobody but the checkpoint remembers it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_draw_that_was_lost_is_the_same_draw() {
+    let (mut server, folder, clock) =
+        (Server::start(Durable::Always), tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let checkpoint = Some(folder.path().to_path_buf());
+    let settings = RedisSettings { checkpoint, ..settings(RedisServers::Single(server.url())) };
+    let open = || {
+        let clock = Arc::clone(&clock) as Arc<dyn Clock>;
+        RedisStore::with_clock(&settings, Some(clock)).unwrap()
+    };
+    let mut raw = definition("drop", CAP);
+    raw.draw = Some(DrawDefinition { closes_at: clock.now().plus(10_000) });
+    raw.opens_at = Some(clock.now().plus(20_000));
+    let store = open();
+    store.create(raw.check().unwrap(), [1; 32]).await.unwrap();
+    let joins =
+        |who: std::ops::Range<u64>| who.map(|who| Join { visitor: visitor(who), again: false }).collect();
+    store.join(&sale(), joins(0..10)).await.unwrap();
+    let kept = server.written();
+    store.join(&sale(), joins(10..40)).await.unwrap();
+    for millis in [10_000, 1_000] {
+        clock.advance(millis);
+        store.tick(&sale(), TickInput::default()).await.unwrap();
+        store.join(&sale(), joins(100..100 + millis / 1_000)).await.unwrap();
+    }
+    let before = store.view(&sale()).await.unwrap();
+    assert_eq!(before.draw.as_ref().and_then(|draw| draw.state.size()), Some(40));
+    drop(store);
+    server.kill();
+    server.cut(kept);
+    server.again();
+    let after = patiently(async || open().tick(&sale(), TickInput::default()).await).await;
+    assert_eq!(after.draw, before.draw);
+    assert!(after.next_arrival >= before.next_arrival);
 }
