@@ -63,7 +63,9 @@ pub struct RedisSettings {
     pub checkpoint: Option<PathBuf>,
 }
 
-/// A [`QueueStore`] that is shared through Redis 7 or later.
+/// A [`QueueStore`] that is shared through Redis 7 or later, which must not evict keys (`maxmemory-policy noeviction`).
+/// Its user needs `EVAL`, `EVALSHA`, `INFO`, `TIME` and what the scripts and the loading of a sale call, on keys that begin
+/// with `{rl:` and `rl:`.
 ///
 /// It connects with the first call, and again whenever the connection is lost. Calls are made inside a Tokio runtime.
 pub struct RedisStore {

@@ -100,10 +100,13 @@ impl Sale {
                 batch.push(next);
             }
             let outcome = self.serve(&mut batch).await;
-            if let Err(error) = &outcome {
+            let unknown = matches!(outcome, Err(StoreError::UnknownSale(_)));
+            // Anybody can ask for a sale that does not exist.
+            if let Err(error) = &outcome
+                && !unknown
+            {
                 tracing::warn!(sale = %self.id, %error, "calls came to nothing");
             }
-            let unknown = matches!(outcome, Err(StoreError::UnknownSale(_)));
             for call in batch {
                 call.answer(outcome.clone());
             }

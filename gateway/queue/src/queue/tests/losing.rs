@@ -58,7 +58,7 @@ fn sale(drawn: bool) -> SaleDefinition {
     raw.recall_grace_ms = 5_000;
     raw.lease_ms = 8_000;
     if drawn {
-        raw.draw = Some(DrawDefinition { closes_at: START.plus(10_000) });
+        raw.draw = Some(DrawDefinition { closes_at: START.plus(10_000), beacon: None });
         raw.opens_at = Some(START.plus(12_000));
     }
     raw.check().unwrap()

@@ -245,7 +245,7 @@ async fn a_draw_that_was_lost_is_the_same_draw() {
         RedisStore::with_clock(&settings, Some(clock)).unwrap()
     };
     let mut raw = definition("drop", CAP);
-    raw.draw = Some(DrawDefinition { closes_at: clock.now().plus(10_000) });
+    raw.draw = Some(DrawDefinition { closes_at: clock.now().plus(10_000), beacon: None });
     raw.opens_at = Some(clock.now().plus(20_000));
     let store = open();
     store.create(raw.check().unwrap(), [1; 32]).await.unwrap();
