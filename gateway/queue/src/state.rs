@@ -185,16 +185,20 @@ impl Core {
         })
     }
 
-    /// What the draw was made with, once it is.
-    pub(crate) fn draw_source(&self) -> Option<Source> {
+    /// What the draw was made with, once it is. Of one that rests on a beacon a loss may leave no record: the secret is
+    /// then not what it was made with.
+    pub(crate) fn draw_source(&self, definition: &SaleDefinition) -> Option<Source> {
         self.draw.seed()?;
-        Some(match (&self.beacon.signature, &self.beacon.fallback) {
-            (Some(signature), _) => Source::Beacon(*signature),
+        match (&self.beacon.signature, &self.beacon.fallback) {
+            (Some(signature), _) => Some(Source::Beacon(*signature)),
             (None, Some(decision)) => {
-                Source::Fallback { secret: self.draw_secret, decision: decision.clone() }
+                Some(Source::Fallback { secret: self.draw_secret, decision: decision.clone() })
             }
-            (None, None) => Source::Secret(self.draw_secret),
-        })
+            (None, None) => {
+                let by_secret = definition.draw.is_some_and(|draw| draw.beacon.is_none());
+                by_secret.then_some(Source::Secret(self.draw_secret))
+            }
+        }
     }
 }
 

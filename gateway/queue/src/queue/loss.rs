@@ -43,6 +43,11 @@ impl Queue {
         }
         if draw.is_ahead_of(&self.core.draw) {
             self.core.draw = draw;
+            if let DrawState::Frozen { at, .. } = draw
+                && self.definition.draw.is_some_and(|draw| draw.beacon.is_some())
+            {
+                self.core.beacon.frozen_at = Some(at);
+            }
             self.shuffle = draw.shuffle().map(Shuffle::prepare);
             if matches!(self.core.stage, Stage::Scheduled | Stage::PreQueue) {
                 self.core.stage = Stage::Drawing;
