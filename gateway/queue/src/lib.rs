@@ -34,7 +34,7 @@ pub use outcome::{
 };
 pub use pacer::{ClaimRatio, Pacer};
 pub use queue::Queue;
-pub use state::{Core, Totals};
+pub use state::{Core, DrawRecord, Totals};
 pub use text::{Misplaced, misplaced};
 pub use types::{Arrival, Epoch, Phase, Place, Position, SaleId, SaleIdError, Stock, UnixMillis, VisitorKey};
 pub use view::{Awaited, DrawView, SaleView, Snapshot, SnapshotBeacon, SnapshotDraw, Standing};

@@ -164,9 +164,8 @@ impl DrawState {
         }
     }
 
-    /// What places are computed with, once the draw is made.
     /// This draw has come further than the other.
-    pub const fn is_ahead_of(&self, other: &Self) -> bool {
+    pub(crate) const fn is_ahead_of(&self, other: &Self) -> bool {
         self.step() > other.step()
     }
 
@@ -178,6 +177,7 @@ impl DrawState {
         }
     }
 
+    /// What places are computed with, once the draw is made.
     pub(crate) fn shuffle(&self) -> Option<Shuffle> {
         match *self {
             Self::NotHeld | Self::Collecting | Self::Frozen { .. } => None,

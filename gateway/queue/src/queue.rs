@@ -452,7 +452,7 @@ impl Queue {
             manifest,
             state: core.draw,
             frozen_at: core.beacon.frozen_at,
-            source: core.draw_source(&self.definition),
+            source: core.draw_source(),
         });
         let (rate, rate_below) = self.rate(now);
         SaleView {

@@ -56,6 +56,21 @@ pub(crate) struct BeaconDraw {
     pub(crate) fallback: Option<Fallback>,
 }
 
+/// How far a draw has come, and all that is published of it. Only the whole may be kept elsewhere: places without what
+/// they were drawn with would be nobody's to check.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrawRecord {
+    pub(crate) state: DrawState,
+    pub(crate) beacon: BeaconDraw,
+}
+
+impl DrawRecord {
+    /// This draw has come further than the other.
+    pub const fn is_ahead_of(&self, other: &Self) -> bool {
+        self.state.is_ahead_of(&other.state)
+    }
+}
+
 /// How far the sale has come. It never goes back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -115,8 +130,8 @@ impl Core {
     }
 
     /// How far the draw has come.
-    pub const fn draw(&self) -> DrawState {
-        self.draw
+    pub fn draw(&self) -> DrawRecord {
+        DrawRecord { state: self.draw, beacon: self.beacon.clone() }
     }
 
     pub(crate) fn new(definition: &SaleDefinition, draw_secret: [u8; 32], now: UnixMillis) -> Self {
@@ -185,20 +200,16 @@ impl Core {
         })
     }
 
-    /// What the draw was made with, once it is. Of one that rests on a beacon a loss may leave no record: the secret is
-    /// then not what it was made with.
-    pub(crate) fn draw_source(&self, definition: &SaleDefinition) -> Option<Source> {
+    /// What the draw was made with, once it is.
+    pub(crate) fn draw_source(&self) -> Option<Source> {
         self.draw.seed()?;
-        match (&self.beacon.signature, &self.beacon.fallback) {
-            (Some(signature), _) => Some(Source::Beacon(*signature)),
+        Some(match (&self.beacon.signature, &self.beacon.fallback) {
+            (Some(signature), _) => Source::Beacon(*signature),
             (None, Some(decision)) => {
-                Some(Source::Fallback { secret: self.draw_secret, decision: decision.clone() })
+                Source::Fallback { secret: self.draw_secret, decision: decision.clone() }
             }
-            (None, None) => {
-                let by_secret = definition.draw.is_some_and(|draw| draw.beacon.is_none());
-                by_secret.then_some(Source::Secret(self.draw_secret))
-            }
-        }
+            (None, None) => Source::Secret(self.draw_secret),
+        })
     }
 }
 

@@ -9,12 +9,11 @@ use std::ops::Range;
 use crate::calls::CallBatch;
 use crate::definition::SaleDefinition;
 use crate::draw::Shuffle;
-use crate::manifest::DrawState;
 use crate::outcome::{AdmissionRecord, AdmissionState, JoinRecord};
 use crate::pacer::ONE_CALL;
 use crate::queue::journal::Step;
 use crate::queue::{Admission, Queue};
-use crate::state::{Core, Stage};
+use crate::state::{Core, DrawRecord, Stage};
 use crate::types::{Arrival, MAX_ARRIVALS, Place, Position, UnixMillis};
 
 impl Queue {
@@ -31,7 +30,7 @@ impl Queue {
     /// Passes over what may have been given and called and is not known of: numbers below `next_arrival`, places below
     /// `serving`. Whoever may be inside and is not on record is waited for as for one who was called just now, for a whole
     /// lease, so that `max_active` holds. A draw that has come further than is known of here stays as it was frozen or made.
-    pub fn skip(&mut self, next_arrival: Arrival, serving: Place, draw: DrawState, now: UnixMillis) {
+    pub fn skip(&mut self, next_arrival: Arrival, serving: Place, draw: &DrawRecord, now: UnixMillis) {
         self.core.last_now = self.core.last_now.max(now);
         let clock = self.core.claim_clock();
         self.core.calls.hold(clock, self.definition.claim_window_ms, self.definition.lease_ms);
@@ -41,14 +40,10 @@ impl Queue {
             self.core.next_arrival = next;
             self.core.skipped.push(known..next);
         }
-        if draw.is_ahead_of(&self.core.draw) {
-            self.core.draw = draw;
-            if let DrawState::Frozen { at, .. } = draw
-                && self.definition.draw.is_some_and(|draw| draw.beacon.is_some())
-            {
-                self.core.beacon.frozen_at = Some(at);
-            }
-            self.shuffle = draw.shuffle().map(Shuffle::prepare);
+        if draw.is_ahead_of(&self.core.draw()) {
+            self.core.draw = draw.state;
+            self.core.beacon.clone_from(&draw.beacon);
+            self.shuffle = draw.state.shuffle().map(Shuffle::prepare);
             if matches!(self.core.stage, Stage::Scheduled | Stage::PreQueue) {
                 self.core.stage = Stage::Drawing;
             }

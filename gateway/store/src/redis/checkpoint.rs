@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ropeline_queue::{Arrival, Core, DrawState, Place, Queue, SaleDefinition, SaleId, UnixMillis};
+use ropeline_queue::{Arrival, Core, DrawRecord, Place, Queue, SaleDefinition, SaleId, UnixMillis};
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
@@ -20,7 +20,7 @@ use crate::StoreError;
 const BLOCK: u64 = 16_384;
 
 /// How far a sale may go without asking again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     /// The generation that this holds for.
     pub(super) generation: u64,
@@ -29,26 +29,33 @@ pub(super) struct Mark {
     /// Places below may be called.
     pub(super) serving: Place,
     /// The draw as it may have been frozen or made.
-    pub(super) draw: DrawState,
+    pub(super) draw: DrawRecord,
     /// What the generations before may have given and called.
     pub(super) floor: Floor,
 }
 
+impl Mark {
+    /// What those after this generation pass over.
+    fn reached(&self) -> Floor {
+        Floor { next_arrival: self.next_arrival, serving: self.serving, draw: self.draw.clone() }
+    }
+}
+
 /// How far the generations before have gone at most.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Floor {
     next_arrival: Arrival,
     serving: Place,
-    draw: DrawState,
+    draw: DrawRecord,
 }
 
 impl Floor {
     /// Passes over what may have been given or called up to here, if that has not been done.
-    pub(super) fn pass(self, queue: &mut Queue, now: UnixMillis) {
+    pub(super) fn pass(&self, queue: &mut Queue, now: UnixMillis) {
         let core = queue.core();
         let behind = core.next_arrival() < self.next_arrival || core.serving() < self.serving;
         if behind || self.draw.is_ahead_of(&core.draw()) {
-            queue.skip(self.next_arrival, self.serving, self.draw, now);
+            queue.skip(self.next_arrival, self.serving, &self.draw, now);
         }
     }
 }
@@ -59,7 +66,7 @@ struct Document {
     generation: u64,
     next_arrival: Arrival,
     serving: Place,
-    draw: DrawState,
+    draw: DrawRecord,
     floor: Floor,
     definition: SaleDefinition,
     core: Core,
@@ -110,13 +117,12 @@ impl Checkpoint {
     /// [`StoreError::Unavailable`] for an older generation: its server is not the one that the others talk to.
     pub(super) fn reach(&self, sale: &SaleId, generation: u64, known: &Known) -> Result<Mark, StoreError> {
         self.locked(sale, |document| {
-            let held = document.map_or_else(Mark::default, |document| document.mark());
+            let held = document.map_or_else(Mark::default, Document::into_mark);
             if held.generation > generation {
                 let reason = "the sale goes on at another server, after a loss".to_owned();
                 return Err(StoreError::Unavailable { reason });
             }
             let begins = held.generation < generation;
-            let floor = Floor { next_arrival: held.next_arrival, serving: held.serving, draw: held.draw };
             let draw = known.core.draw();
             let (next, serving) = (known.core.next_arrival(), known.core.serving());
             let ahead =
@@ -125,10 +131,10 @@ impl Checkpoint {
                 generation,
                 next_arrival: Arrival(ahead),
                 serving: held.serving.max(serving),
-                draw: if held.draw.is_ahead_of(&draw) { held.draw } else { draw },
-                floor: if begins { floor } else { held.floor },
+                draw: if held.draw.is_ahead_of(&draw) { held.draw.clone() } else { draw },
+                floor: if begins { held.reached() } else { held.floor.clone() },
             };
-            let write = (mark != held).then(|| Document::new(mark, known));
+            let write = (mark != held).then(|| Document::new(mark.clone(), known));
             Ok((write, mark))
         })
     }
@@ -184,8 +190,8 @@ impl Document {
         Self { generation, next_arrival, serving, draw, floor, definition, core: known.core.clone() }
     }
 
-    const fn mark(&self) -> Mark {
-        let Self { generation, next_arrival, serving, draw, floor, .. } = *self;
+    fn into_mark(self) -> Mark {
+        let Self { generation, next_arrival, serving, draw, floor, .. } = self;
         Mark { generation, next_arrival, serving, draw, floor }
     }
 }

@@ -162,3 +162,23 @@ fn the_promise_stays_as_it_was_from_the_opening_of_joins_on() {
     let refused = rig.queue.change(sale(true).check().unwrap(), None, rig.now);
     assert_eq!(refused, Err(ChangeRefusal::DrawFixed), "a way out cannot be added afterwards");
 }
+
+#[test]
+fn what_was_drawn_with_is_published_after_a_loss_as_before() {
+    for fallback in [false, true] {
+        let mut rig = rig(fallback);
+        rig.crowd(50);
+        let young = rig.queue.core().clone();
+        rig.pass(60_000 + MARGIN_MS + FALLBACK_AFTER_MS);
+        for made in [false, true] {
+            if made {
+                let command = if fallback { by_secret() } else { round(1_000) };
+                rig.queue.command(&command, rig.now).unwrap();
+            }
+            let draw = rig.queue.core().draw();
+            let mut restored = Queue::without_visitors(sale(fallback).check().unwrap(), young.clone());
+            restored.skip(Arrival(60), Place(0), &draw, rig.now);
+            assert_eq!(restored.view(rig.now).draw, Some(rig.draw()), "fallback {fallback}, made {made}");
+        }
+    }
+}

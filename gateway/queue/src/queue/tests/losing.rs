@@ -10,6 +10,7 @@ use crate::outcome::Update;
 
 const START: UnixMillis = UnixMillis(1_000_000_000);
 const CAP: u32 = 8;
+const LEASE_MS: u64 = 8_000;
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -48,6 +49,9 @@ struct World {
     left: BTreeSet<Arrival>,
     /// When the leases end that visitors have in their hands.
     inside: BTreeMap<Arrival, UnixMillis>,
+    /// Of calls that had lapsed before, and were lost with the claims that followed them: how many, and until when those
+    /// who claimed may be inside, unknown to the queue.
+    lost_recalls: Vec<(u64, UnixMillis)>,
     serving: Place,
 }
 
@@ -56,7 +60,7 @@ fn sale(drawn: bool) -> SaleDefinition {
     raw.pace = Pace::Smooth { admit: 3, per_ms: 1_000, burst: 3 };
     raw.claim_window_ms = 5_000;
     raw.recall_grace_ms = 5_000;
-    raw.lease_ms = 8_000;
+    raw.lease_ms = LEASE_MS;
     if drawn {
         raw.draw = Some(DrawDefinition { closes_at: START.plus(10_000), beacon: None });
         raw.opens_at = Some(START.plus(12_000));
@@ -75,6 +79,7 @@ impl World {
             arrivals: HashMap::new(),
             left: BTreeSet::new(),
             inside: BTreeMap::new(),
+            lost_recalls: Vec::new(),
             serving: Place(0),
         };
         world.keep();
@@ -189,9 +194,12 @@ impl World {
         self.kept.truncate(kept);
         let restored = self.restored();
         let former = std::mem::replace(&mut self.queue, restored);
-        self.queue.skip(Arrival(next + ahead), serving, former.core.draw, self.now);
-        // Who was recalled on a call that had lapsed before is not.
+        self.queue.skip(Arrival(next + ahead), serving, &former.core.draw(), self.now);
+        // Who was recalled on a call that had lapsed before is not, nor after the next loss.
         let recalled = former.core.totals.recalled - self.queue.core.totals.recalled;
+        self.lost_recalls.push((recalled, self.now.plus(LEASE_MS)));
+        self.lost_recalls.retain(|(_, end)| *end > self.queue.core.last_now);
+        let recalled: u64 = self.lost_recalls.iter().map(|(recalled, _)| recalled).sum();
         let known = self.queue.active() + self.queue.unclaimed();
         assert!(known + recalled >= inside, "{inside} are inside, {known} are known of");
         for ticket in tickets.iter().filter_map(|index| self.ticket(*index)).collect::<Vec<_>>() {
