@@ -81,13 +81,17 @@ fn a_change_of_pace_is_told_at_once() {
     assert!((40..=45).contains(&range.low_s) && range.high_s <= 100, "{range:?}");
 }
 
+/// How often the sales below are moved on, in milliseconds.
+const TICK_MS: u64 = 100;
+
+/// A burst of less than a tick earns would lose the rest of it: such a pace never comes true.
 fn paces() -> impl Strategy<Value = Pace> {
     prop_oneof![
         (1..40u32, 500..8_000u64).prop_map(|(admit, every_ms)| Pace::Batch { admit, every_ms }),
         (1..40u32, 500..8_000u64, 1..20u32).prop_map(|(admit, per_ms, burst)| Pace::Smooth {
             admit,
             per_ms,
-            burst
+            burst: burst.max(u32::try_from((u64::from(admit) * TICK_MS).div_ceil(per_ms)).unwrap()),
         }),
     ]
 }
@@ -103,7 +107,7 @@ proptest! {
         let mut called_at: Vec<UnixMillis> = Vec::new();
         let last = u64::from(max_active).min(crowd.len() as u64);
         for tick in 0.. {
-            rig.pass(100);
+            rig.pass(TICK_MS);
             called_at.resize(usize::try_from(rig.queue.core.serving.0).unwrap(), rig.now);
             if rig.queue.core.serving.0 >= last {
                 break;
@@ -124,7 +128,7 @@ proptest! {
             let waited_ms = called_at.unwrap().since(at);
             // A batch is called whole: the last of it come as much sooner than an even stream as the time between two.
             prop_assert!(
-                waited_ms + cadence_ms(pace) + 100 >= eta.low_s * 1_000 && waited_ms <= eta.high_s * 1_000,
+                waited_ms + cadence_ms(pace) + TICK_MS >= eta.low_s * 1_000 && waited_ms <= eta.high_s * 1_000,
                 "{:?} after {} ms, told {:?}", arrival, waited_ms, eta
             );
         }
