@@ -19,7 +19,8 @@ let known = false;
 let snapshot = null;
 /** Failures in a row, what the last was, and how long the server asked to be left alone. */
 let failures = 0;
-let busy = false;
+/** @type {"retrying"|"busy"|"away"} */
+let trouble = "retrying";
 let retryAfterS = null;
 /** What this page saw of the draw before it was made. */
 let seen = null;
@@ -30,6 +31,8 @@ let gone = false;
 let joinedHere = false;
 /** Was on the way to the shop seconds ago, and is here again. */
 let sentBack = false;
+/** The same, for as long as this page is here. */
+let cameBack = false;
 
 // --- time ---
 
@@ -48,9 +51,10 @@ const sleep = (ms) =>
 
 /** The server could not answer now; try again, after as long as it said if it did. */
 class Unavailable extends Error {
-  constructor(retryAfter) {
+  constructor(retryAfter, code) {
     super("unavailable");
     this.retryAfterS = retryAfter > 0 ? Number(retryAfter) : null;
+    this.trouble = code === "queue_unavailable" ? "away" : "busy";
   }
 }
 
@@ -69,7 +73,10 @@ async function call(path, body) {
     signal: AbortSignal.timeout(10_000),
   });
   const { status } = response;
-  if (status === 429 || status >= 500) throw new Unavailable(response.headers.get("retry-after"));
+  if (status === 429 || status >= 500) {
+    const problem = await response.json().catch(() => null);
+    throw new Unavailable(response.headers.get("retry-after"), problem?.code);
+  }
   return { status, body: status === 204 ? null : await response.json() };
 }
 
@@ -138,13 +145,13 @@ async function enter() {
     if (status === 200) {
       adopt(body);
       // Status does not know who has claimed: this may be an admission that runs, on the visitor's other device.
-      if (me.standing === "lapsed") await claim();
+      if (me.standing === "lapsed" && !snapshot.store_away) await claim();
     } else if (status !== 401) {
       throw new Unavailable();
     } else {
       me = NOBODY;
       if (!keepsCookies()) me = { ...me, standing: "blocked" };
-      else if (now() >= joinAt()) await join(false);
+      else if (now() >= joinAt() && !snapshot.store_away) await join(false);
     }
   });
   known = true;
@@ -223,7 +230,7 @@ let countdownTo = null;
 
 function show() {
   // One failure alone mends itself before anybody has read of it.
-  const failing = failures < 2 ? null : busy ? "busy" : "retrying";
+  const failing = failures < 2 ? null : trouble;
   if (!snapshot) {
     setShown("note", failing);
     setText("note", failing && failingWords(failing, me, texts));
@@ -303,15 +310,26 @@ async function look() {
   snapshot = body;
   seen = witness(seen, snapshot, Date.now());
   if (!known) await enter();
-  else if (me.standing === "outside" && now() >= joinAt()) await alone(() => join(false));
+  else if (me.standing === "outside" && now() >= joinAt() && !snapshot.store_away) await alone(() => join(false));
 
   const over = snapshot.phase === "closed" || snapshot.phase === "sold_out";
   const place = ownPlace();
   const reached = me.standing === "waiting" && place !== null && place < snapshot.serving;
   if (reached && !over) me = { ...me, standing: "called" };
   if (gone) return;
+  if (snapshot.store_away) return meanwhile(over);
   if (me.standing === "admitted" || (!over && ["called", "recall"].includes(me.standing))) await claim();
   sentBack = false;
+}
+
+/** While the queue's store is away nobody is called or let in by it; some sales let everybody in meanwhile. */
+function meanwhile(over) {
+  const inWay = ["blocked", "stuck", "refused", "left"].includes(me.standing);
+  // Who was led back here is not sent again and again.
+  if (snapshot.store_away.open && !over && !inWay && !cameBack) {
+    me = { ...me, standing: "admitted" };
+    go();
+  }
 }
 
 function delay() {
@@ -337,8 +355,8 @@ async function run() {
       failures = 0;
       if (asked === task) asked = null;
     } catch (error) {
-      busy = error instanceof Unavailable;
-      if (!busy) console.warn(error);
+      trouble = error.trouble ?? "retrying";
+      if (!error.trouble) console.warn(error);
       failures++;
       retryAfterS = error.retryAfterS ?? null;
     }
@@ -399,7 +417,7 @@ document.addEventListener("visibilitychange", () => document.visibilityState ===
 addEventListener("online", hurry);
 addEventListener("pageshow", ({ persisted }) => {
   if (!persisted) return;
-  sentBack = returned();
+  cameBack = sentBack = returned();
   known = false;
   if (gone) {
     gone = false;
@@ -410,5 +428,5 @@ addEventListener("pageshow", ({ persisted }) => {
 setInterval(showCountdown, 1_000);
 // What the page offers without a script, this script does by itself.
 for (const form of document.querySelectorAll(".fallback")) form.hidden = true;
-sentBack = returned();
+cameBack = sentBack = returned();
 run();

@@ -62,4 +62,16 @@ test("a page that cannot show what it was told goes on looking", async (t) => {
   Object.assign(snapshot, { phase: "open", opens_at: null });
   await pass();
   assert.equal(element("headline").textContent, texts.state.waiting.headline);
+
+  // The queue's store goes away, with this visitor called meanwhile: nothing is asked of it until it is back.
+  const asked = [];
+  answers["/q/claim"] = () => (asked.push("claim"), [503, { code: "queue_unavailable" }]);
+  Object.assign(snapshot, { serving: 6, store_away: { open: false } });
+  await pass();
+  assert.deepEqual(asked, []);
+  assert.equal(element("note").textContent, texts.note.away);
+  snapshot.store_away = undefined;
+  await pass();
+  await pass();
+  assert.deepEqual(asked.slice(0, 1), ["claim"]);
 });

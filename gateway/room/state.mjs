@@ -17,6 +17,9 @@ import { DRAW_ROUNDS, drawSeed, fromHex, sha256, shuffledIndex, toHex } from "./
  * @property {number|null} opens_at
  * @property {{available: number, held: number|null}|null} stock
  * @property {{text: string, translations: Object<string, string>}|null} paused_reason
+ * @property {{open: boolean}} [store_away] the queue's store cannot be reached: all of this was true at `as_of`, and nobody
+ *   joins or goes in; or, if open, everybody goes in
+ * @property {number} [losses] how often the store has lost something
  * @property {number} as_of
  * @property {number} poll_after_ms an upper bound
  */
@@ -189,7 +192,8 @@ export function compare(last, next) {
   const age = last.as_of - next.as_of;
   if (age > 0 && age < 10_000) return "stale";
   const redrawn = last.draw?.seed && (last.draw.seed !== next.draw?.seed || last.draw.size !== next.draw?.size);
-  return next.epoch !== last.epoch || next.serving < last.serving || redrawn ? "restart" : "next";
+  const lost = (next.losses ?? 0) !== (last.losses ?? 0);
+  return next.epoch !== last.epoch || next.serving < last.serving || redrawn || lost ? "restart" : "next";
 }
 
 /**
@@ -207,7 +211,7 @@ export const allHeld = ({ stock }) => stock !== null && stock.available === 0 &&
  */
 export function etaOf(ahead, snapshot) {
   const { phase, serving, rate, rate_below, cadence_ms } = snapshot;
-  if (ahead === null || phase !== "open" || !rate || !(rate.low > 0) || allHeld(snapshot)) return null;
+  if (ahead === null || phase !== "open" || snapshot.store_away || !rate || !(rate.low > 0) || allHeld(snapshot)) return null;
   if (rate_below !== null && serving + ahead >= rate_below) return null;
   const seconds = (places, perMinute) => (places * 60_000) / Math.round(perMinute * 1_000);
   return {
@@ -243,6 +247,8 @@ export function pollDelay(snapshot, ahead, now, random) {
   } else {
     delay = { drawing: 3_000, paused: 15_000 }[phase] ?? 60_000;
   }
+  // Somebody who waits for the store to come back looks more often than far from it.
+  if (snapshot.store_away) delay = Math.min(delay, 10_000);
   return Math.min(delay, Math.max(poll_after_ms, 1_000)) * (1 - random / 4);
 }
 
@@ -334,8 +340,8 @@ export function reasonWords({ phase, paused_reason }, languages) {
 }
 
 /**
- * Whether the server is out of reach, or asks to be left alone for a while.
- * @typedef {"retrying"|"busy"|null} Failing
+ * Whether the server is out of reach, asks to be left alone for a while, or cannot reach the queue's store.
+ * @typedef {"retrying"|"busy"|"away"|null} Failing
  */
 
 /** @param {Failing} failing @param {Me} me @param {object} texts */
@@ -395,7 +401,7 @@ export function viewOf({ me, snapshot, place, failing }, texts, languages) {
     ahead: numbered && moving ? numberWords(ahead, texts) : null,
     eta: numbered && moving ? etaWords(etaOf(ahead, snapshot), texts) : null,
     progress: numbered && moving && place > 0 ? { max: place, value: Math.min(snapshot.serving, place) } : null,
-    note: failing ? failingWords(failing, me, texts) : noteOf(state, snapshot, texts),
+    note: failing ? failingWords(failing, me, texts) : noteOf(state, snapshot, me, texts),
     aheadCount: ahead,
     rejoin: state === "lapsed" || state === "left",
     retry: ["blocked", "stuck", "refused"].includes(state),
@@ -404,7 +410,10 @@ export function viewOf({ me, snapshot, place, failing }, texts, languages) {
   };
 }
 
-function noteOf(state, snapshot, { note }) {
+function noteOf(state, snapshot, me, texts) {
+  const { note } = texts;
+  const over = ["admitted", "sold_out", "closed", "blocked", "stuck", "refused"].includes(state);
+  if (snapshot.store_away && !over) return failingWords("away", me, texts);
   if (state === "waiting" && allHeld(snapshot)) return note.held;
   const beacon = state === "drawing" ? snapshot.draw?.beacon : null;
   return beacon ? (beacon.late ? note.beacon_late : note.beacon) : null;

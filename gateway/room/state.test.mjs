@@ -181,6 +181,8 @@ test("an older snapshot out of a cache is passed over; a restart is not", () => 
   assert.equal(room.compare(last, { ...last, as_of: 99_000, serving: 400 }), "stale");
   assert.equal(room.compare(last, { ...last, as_of: 101_000, serving: 499 }), "restart");
   assert.equal(room.compare(last, { ...last, as_of: 101_000, epoch: 2 }), "restart");
+  assert.equal(room.compare(last, { ...last, as_of: 101_000, losses: 1 }), "restart");
+  assert.equal(room.compare({ ...last, losses: 1 }, { ...last, as_of: 101_000, losses: 1 }), "next");
   assert.equal(room.compare(last, { ...last, as_of: 50_000, serving: 499 }), "restart");
   const drawn = { ...last, draw: { closes_at: 0, size: 10, seed: "aa" } };
   assert.equal(room.compare({ ...last, draw: { closes_at: 0, size: null, seed: null } }, drawn), "next");
@@ -251,6 +253,16 @@ test("what the page shows follows the snapshot and the computed place", () => {
   const draw = { closes_at: 2_000_000, size: null, seed: null };
   const drawn = view({ phase: "pre_queue", draw }, waiting(3), null);
   assert.deepEqual([drawn.state, drawn.place, drawn.when], ["in_draw", null, { label: texts.label.draw, at: 2_000_000 }]);
+});
+
+test("while the queue's store is away the page says so, makes up no wait and looks again soon", () => {
+  const store_away = { open: false };
+  const shown = view({ store_away }, waiting(5_999), 5_999);
+  assert.deepEqual([shown.place, shown.eta, shown.note], ["6,000", texts.eta.unknown, texts.note.away]);
+  assert.equal(view({ store_away }, room.NOBODY, null).note, texts.note.away_outside);
+  assert.equal(view({}, waiting(5_999), 5_999, "away").note, texts.note.away);
+  for (const phase of ["sold_out", "closed"]) assert.equal(view({ store_away, phase }, waiting(5), 5).note, null);
+  assert.equal(room.pollDelay(snapshot({ store_away }), 1_000_000, 0, 0), 10_000);
 });
 
 test("nobody who has lapsed or left is queued again without asking", () => {

@@ -14,6 +14,7 @@ use crate::identity::Identifier;
 use crate::issuer::Issuer;
 use crate::metrics::Metrics;
 use crate::page;
+use crate::returning;
 use crate::sales::Sales;
 
 use crate::upstream::Upstream;
@@ -53,6 +54,8 @@ pub struct Gateway {
     pub metrics: Arc<Metrics>,
     /// Takes what the shop tells the queue.
     pub feedback: Sink,
+    /// Takes tickets that come back after a loss of the store.
+    pub returning: returning::Sink,
     /// Decides on requests.
     pub decider: Arc<Decider>,
     /// Tells the time to tokens.

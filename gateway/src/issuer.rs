@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use ropeline_queue::{Arrival, Claimed, Joined, SaleId};
+use ropeline_queue::types::MAX_ARRIVALS;
+use ropeline_queue::{Arrival, Claimed, Epoch, Joined, SaleId};
 use ropeline_token::{AdmissionClaims, Claims, IssueError, TicketClaims};
 
 use crate::keys::Keys;
@@ -47,6 +48,35 @@ impl Issuer {
                 epoch: joined.epoch.0,
                 arrival: joined.arrival.0,
             },
+        })
+    }
+
+    /// The admission token of somebody who is let in without the queue from `now` to `expires_at`, in Unix seconds. It bears
+    /// a number that the queue gives to nobody, and a `w` where a claimed one has an `a`.
+    ///
+    /// # Errors
+    /// When the subject cannot stand in a token.
+    pub fn unqueued(
+        &self,
+        sale: &SaleId,
+        subject: &str,
+        epoch: Epoch,
+        now: u64,
+        expires_at: u64,
+    ) -> Result<String, IssueError> {
+        self.keys.admission.signer().sign_admission(&AdmissionClaims {
+            claims: Claims {
+                iss: self.issuer.clone(),
+                aud: sale.to_string(),
+                sub: subject.to_owned(),
+                jti: format!("{sale}-w{epoch}-{now}"),
+                iat: now,
+                nbf: now,
+                exp: expires_at,
+                epoch: epoch.0,
+                arrival: MAX_ARRIVALS,
+            },
+            place: MAX_ARRIVALS,
         })
     }
 

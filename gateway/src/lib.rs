@@ -28,6 +28,7 @@ pub mod operator;
 pub mod page;
 pub mod phases;
 pub mod problem;
+pub mod returning;
 pub mod sales;
 pub mod server;
 pub mod shopper;

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use ropeline_queue::{
-    Arrival, ChangeRefusal, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal, JoinRefusal, Joined,
-    LeaseEvent, LeaveRefusal, Position, SaleDefinition, SaleId, SaleView, Stock, TickInput,
+    Arrival, ChangeRefusal, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal, JoinRecord,
+    JoinRefusal, Joined, LeaseEvent, LeaveRefusal, Position, SaleDefinition, SaleId, SaleView, Stock,
+    TickInput,
 };
-use ropeline_store::{Join, QueueStore, StoreError};
+use ropeline_store::{Join, QueueStore, StoreError, StoreReport};
 
 use crate::metrics::Metrics;
 
@@ -35,7 +36,8 @@ impl MeasuredStore {
         let failed = match &answer {
             Ok(_) | Err(StoreError::UnknownSale(_) | StoreError::SaleExists(_)) => false,
             Err(error) => {
-                tracing::warn!(operation, %error, "store call failed");
+                // Whoever called says so where it matters.
+                tracing::debug!(operation, %error, "store call failed");
                 true
             }
         };
@@ -90,6 +92,10 @@ impl QueueStore for MeasuredStore {
         Ok(answers)
     }
 
+    async fn reenter(&self, sale: &SaleId, tickets: Vec<JoinRecord>) -> Result<(), StoreError> {
+        self.timed("reenter", self.inner.reenter(sale, tickets)).await
+    }
+
     async fn claim(
         &self,
         sale: &SaleId,
@@ -133,5 +139,9 @@ impl QueueStore for MeasuredStore {
         let view = self.timed("view", self.inner.view(sale)).await?;
         self.metrics.sale(&view);
         Ok(view)
+    }
+
+    fn report(&self) -> Option<StoreReport> {
+        self.inner.report()
     }
 }

@@ -7,6 +7,7 @@ use prometheus::{
     TextEncoder,
 };
 use ropeline_queue::{Phase, SaleView};
+use ropeline_store::StoreReport;
 
 /// Every phase, for the gauge that is 1 for the present one.
 const PHASES: [Phase; 7] = [
@@ -38,7 +39,16 @@ pub struct Metrics {
     edge_shadow: IntCounterVec,
     edge_policies: IntCounterVec,
     beacon_fetches: IntCounterVec,
+    store: StoreMetrics,
+    unqueued: IntCounterVec,
     sale: SaleGauges,
+}
+
+/// How the queue's store does.
+struct StoreMetrics {
+    up: IntGaugeVec,
+    age: IntGaugeVec,
+    did: IntCounterVec,
 }
 
 /// Where each sale stands.
@@ -104,6 +114,29 @@ impl Metrics {
                 &["sale"],
             )?,
         };
+        let store = StoreMetrics {
+            up: gauge(
+                "ropeline_store_up",
+                "1 while the queue's store can be reached for a sale, 0 while it is away.",
+                &["sale"],
+            )?,
+            age: gauge(
+                "ropeline_sale_age_milliseconds",
+                "How long ago the store moved a sale on: the age of what is shown of it.",
+                &["sale"],
+            )?,
+            did: counter(
+                "ropeline_store_server_total",
+                "What this gateway did on the server that gateways share: commands, commits, conflicts (another gateway \
+                 was faster, and it was done again), recoveries (after a restart or a loss of the server).",
+                &["what"],
+            )?,
+        };
+        let unqueued = counter(
+            "ropeline_unqueued_admissions_total",
+            "Admissions given without the queue, by sales that stay open while their store is away.",
+            &["sale"],
+        )?;
         let beacon_fetches = counter(
             "ropeline_beacon_fetches_total",
             "Rounds of a public beacon asked for, by relay: good, not_yet, unreachable, wrong (it gave something else).",
@@ -156,6 +189,8 @@ impl Metrics {
                 "Policies that the edge module was given: taken, or refused, where it keeps the one before.",
                 &["result"],
             )?,
+            store,
+            unqueued,
             sale,
             registry,
         })
@@ -221,6 +256,32 @@ impl Metrics {
     /// A relay of a beacon was asked for a round.
     pub(crate) fn beacon_fetch(&self, relay: &str, result: &str) {
         self.beacon_fetches.with_label_values(&[relay, result]).inc();
+    }
+
+    /// Whether the store can be reached for a sale, and how old what is shown of it is.
+    pub(crate) fn reached(&self, sale: &str, up: bool, age: Duration) {
+        self.store.up.with_label_values(&[sale]).set(i64::from(up));
+        let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        self.store.age.with_label_values(&[sale]).set(age);
+    }
+
+    /// What the store has done on its server so far.
+    pub(crate) fn store_did(&self, report: &StoreReport) {
+        let StoreReport { commands, commits, conflicts, recoveries } = *report;
+        for (what, total) in [
+            ("commands", commands),
+            ("commits", commits),
+            ("conflicts", conflicts),
+            ("recoveries", recoveries),
+        ] {
+            let counter = self.store.did.with_label_values(&[what]);
+            counter.inc_by(total.saturating_sub(counter.get()));
+        }
+    }
+
+    /// Somebody was let in without the queue.
+    pub(crate) fn let_in_unqueued(&self, sale: &str) {
+        self.unqueued.with_label_values(&[sale]).inc();
     }
 
     /// Where a sale stands now.

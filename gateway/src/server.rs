@@ -16,10 +16,11 @@ use pingora::services::background::background_service;
 use pingora::services::listening::Service;
 use ropeline_decision::PathPattern;
 use ropeline_store::{Clock, EmbeddedStore, QueueStore, StoreError, SystemClock};
+use tokio::runtime::{Handle, Runtime};
 
 use crate::beacon::{BeaconWatch, Relays};
 use crate::client_address::TrustedProxies;
-use crate::config::{Config, HostHeader};
+use crate::config::{Config, HostHeader, Store};
 use crate::cookies::CookieStyle;
 use crate::downstream::Guarded;
 use crate::edge::decider::Decider;
@@ -33,12 +34,16 @@ use crate::metrics::Metrics;
 use crate::operator::Operator;
 use crate::page;
 use crate::phases::Phases;
+use crate::returning;
 use crate::sales::{PolicyRules, Sales, ticker::Ticker};
 use crate::shutdown::{Order, Shutdown, Stopping};
 use crate::upstream::Upstream;
 use crate::verified::Verified;
 use housekeeping::Housekeeping;
 use operator::{OperatorService, Watch};
+
+/// Threads of a store on a server. Each sale is one task.
+const STORE_THREADS: usize = 2;
 
 /// How long load balancers have to notice that the process is about to stop.
 const NOTICE_SHARE: u32 = 4;
@@ -53,7 +58,11 @@ const RELAY_TIME_LIMIT: Duration = Duration::from_secs(5);
 /// When it cannot start: the store cannot be opened, the shop has no address, a listener cannot be had.
 pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let Parts { gateway, carrier, stopping, operator, beacons } = runtime.block_on(assemble(config))?;
+    // A store on a server has tasks and connections, which go on as long as anybody may call.
+    let home = config.store.is_shared().then(store_runtime).transpose()?;
+    let home = home.as_ref().map_or_else(|| runtime.handle(), Runtime::handle);
+    let Parts { gateway, carrier, returning, stopping, operator, beacons } =
+        runtime.block_on(assemble(config, home))?;
     drop(runtime);
 
     let mut server = Server::new_with_opt_and_conf(None, server_conf(config));
@@ -83,10 +92,17 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
 
     server.add_service(background_service(
         "ticker",
-        Ticker::new(Arc::clone(&gateway.sales), Arc::clone(&gateway.clock), config.queue.tick_every),
+        Ticker::new(
+            Arc::clone(&gateway.sales),
+            Arc::clone(&gateway.store),
+            Arc::clone(&gateway.metrics),
+            Arc::clone(&gateway.clock),
+            config.queue.tick_every,
+        ),
     ));
     server.add_service(background_service("beacons", beacons));
     server.add_service(background_service("shop reports", carrier));
+    server.add_service(background_service("returning tickets", returning));
     server.add_service(background_service("housekeeping", Housekeeping::new(&gateway, config)));
     server.add_service(background_service("operator", operator));
     server.add_service(proxy);
@@ -100,17 +116,17 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
 struct Parts {
     gateway: Arc<Gateway>,
     carrier: feedback::Carrier,
+    returning: returning::Carrier,
     stopping: Stopping,
     operator: OperatorService,
     beacons: BeaconWatch,
 }
 
-async fn assemble(config: &Config) -> anyhow::Result<Parts> {
+async fn assemble(config: &Config, home: &Handle) -> anyhow::Result<Parts> {
     let metrics = Arc::new(Metrics::new()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let store = EmbeddedStore::open(&config.store, Arc::clone(&clock))?;
-    let store: Arc<dyn QueueStore> = Arc::new(MeasuredStore::new(Arc::new(store), Arc::clone(&metrics)));
-    create_sales(store.as_ref(), config).await?;
+    let store = open_store(config, &clock, home).await?;
+    let store: Arc<dyn QueueStore> = Arc::new(MeasuredStore::new(store, Arc::clone(&metrics)));
 
     let room = Arc::new(page::Room::new()?);
     let rules = PolicyRules {
@@ -122,14 +138,21 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
         one_host: matches!(config.upstream.host_header, HostHeader::Fixed(_)),
     };
     let decider = Arc::new(Decider::new(&config.edge, &config.keys, Arc::clone(&metrics))?);
-    let sales = Sales::load(
+    let sales = Sales::new(
         Arc::clone(&store),
         Arc::clone(&room),
         rules,
         Arc::clone(&config.keys),
         Arc::clone(&decider),
-    )
-    .await?;
+        config.sales.clone(),
+    );
+    match sales.begin().await {
+        Err(error @ StoreError::Unavailable { .. }) if config.store.is_shared() => {
+            tracing::error!(%error, "the queue's store is away; the gateway starts, and joins when it comes back");
+            sales.stand_in(clock.now());
+        }
+        begun => begun?,
+    }
     decider.take(&sales.policy()).context(
         "edge.module: it does not take the sales as they are; edge.mode = \"native\" decides without it",
     )?;
@@ -146,6 +169,7 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
         None => None,
     };
     let visitor_cookies = VisitorCookies::new(config.visitor.cookie_secrets.clone());
+    let (back, returning) = returning::channel(Arc::clone(&store));
     let (sink, carrier) = feedback::channel(Arc::clone(&store), config.limits.shutdown_grace);
     let stopping = Stopping::default();
     let gateway = Arc::new(Gateway {
@@ -165,6 +189,7 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
         limits: config.limits.clone(),
         metrics: Arc::clone(&metrics),
         feedback: sink,
+        returning: back,
         decider,
         clock,
     });
@@ -189,30 +214,33 @@ async fn assemble(config: &Config) -> anyhow::Result<Parts> {
         api_prefix: config.queue.api_prefix.as_str().into(),
     };
     let operator = OperatorService::bind(config.listen.operator, operator)?;
-    Ok(Parts { gateway, carrier, stopping, operator, beacons })
+    Ok(Parts { gateway, carrier, returning, stopping, operator, beacons })
 }
 
-/// Creates the configured sales that the store does not have. Those it has stay as they are: what an operator changed
-/// in a running sale is not undone by a restart.
-async fn create_sales(store: &dyn QueueStore, config: &Config) -> anyhow::Result<()> {
-    for definition in &config.sales {
-        let mut secret = [0u8; 32];
-        getrandom::fill(&mut secret).context("no random bytes for the draw")?;
-        match store.create(definition.clone(), secret).await {
-            Ok(()) => tracing::info!(sale = %definition.id, "created"),
-            Err(StoreError::SaleExists(id)) => {
-                if *store.view(&id).await?.definition != *definition {
-                    tracing::warn!(
-                        sale = %id,
-                        "the store has another definition than the file; the store's holds. \
-                         `ropeline sale apply` takes the file's"
-                    );
-                }
+fn store_runtime() -> std::io::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(STORE_THREADS).thread_name("store").enable_all().build()
+}
+
+/// Opens the queue's store, wherever it is. One on a server that cannot be reached is opened all the same.
+async fn open_store(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    home: &Handle,
+) -> anyhow::Result<Arc<dyn QueueStore>> {
+    match &config.store {
+        Store::Embedded(path) => Ok(Arc::new(EmbeddedStore::open(path, Arc::clone(clock))?)),
+        #[cfg(feature = "redis")]
+        Store::Shared(shared) => {
+            let store = ropeline_store::RedisStore::open(shared.settings())?.living_on(home.clone());
+            match store.examine().await {
+                Ok(faults) if faults.is_empty() => {}
+                Ok(faults) => anyhow::bail!("store.redis: {}", faults.join("; ")),
+                Err(error) => tracing::error!(%error, "redis is not there yet"),
             }
-            Err(error) => return Err(error.into()),
+            Ok(Arc::new(store))
         }
     }
-    Ok(())
 }
 
 fn server_conf(config: &Config) -> ServerConf {
@@ -224,8 +252,8 @@ fn server_conf(config: &Config) -> ServerConf {
         // Each request is tried once on a fresh connection; only a pooled one that had died may be tried again.
         max_retries: 2,
         // No hot upgrade by socket: its default path is in a folder that anybody can write to.
-        upgrade_sock: config.store.with_extension("upgrade.sock").to_string_lossy().into_owned(),
-        pid_file: config.store.with_extension("pid").to_string_lossy().into_owned(),
+        upgrade_sock: config.store.own().with_extension("upgrade.sock").to_string_lossy().into_owned(),
+        pid_file: config.store.own().with_extension("pid").to_string_lossy().into_owned(),
         ..ServerConf::default()
     }
 }

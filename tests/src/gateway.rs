@@ -1,20 +1,23 @@
-//! The real gateway, `ropeline serve`, in a folder of its own.
+//! The real gateway, `ropeline serve`, in a folder of its own; or several that share a queue on a real Redis.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
+use ropeline_test_redis::{Durable, Server};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::http;
 use crate::ports::Port;
 use crate::process::{Process, binary};
+use crate::wait::within;
 
 /// The issuer of every token that a gateway under test signs.
 pub const ISSUER: &str = "https://shop.test";
@@ -25,17 +28,47 @@ pub struct Sale(BTreeMap<&'static str, String>);
 
 /// Everything before the first `[[sale]]`: defaults, and what a test sets.
 #[derive(Debug, Clone)]
-pub struct Settings(BTreeMap<&'static str, BTreeMap<&'static str, String>>);
+pub struct Settings {
+    tables: BTreeMap<&'static str, BTreeMap<&'static str, String>>,
+    store: Store,
+}
 
-/// A running gateway. It and its folder end with this value.
+/// Where the queue lives, and how many gateways share it.
+#[derive(Debug, Clone, Default)]
+pub enum Store {
+    /// In the one gateway that there is.
+    #[default]
+    Embedded,
+    /// In a Redis that is started for it, and for so many gateways.
+    Redis(usize),
+    /// At the Redis of this address, shared by so many gateways.
+    At(String, usize),
+}
+
+/// A running gateway, or several that share a queue and stand for one. They and their folders end with this value.
+///
+/// Whoever comes is sent to one after the other, with each request anew, as behind a balancer that knows nothing.
 #[derive(Debug)]
 pub struct Gateway {
+    nodes: Vec<Node>,
+    turn: AtomicUsize,
+    operator_token: String,
+    folder: TempDir,
+    /// Ends after those who use it.
+    redis: Option<Server>,
+}
+
+/// One process of them.
+#[derive(Debug)]
+pub struct Node {
     process: Process,
     shop: Port,
     operator: Port,
-    operator_token: String,
-    folder: TempDir,
+    folder: PathBuf,
 }
+
+/// How soon every gateway shows what an operator has told one.
+const SOON: Duration = Duration::from_secs(2);
 
 // === impl Sale ===
 
@@ -63,7 +96,7 @@ impl Sale {
 impl Settings {
     /// The defaults, in front of the shop at `upstream`.
     pub fn new(upstream: SocketAddr) -> Self {
-        Self(BTreeMap::new())
+        Self { tables: BTreeMap::new(), store: Store::default() }
             .set("insecure", "plain_http", "true")
             .set("keys", "admission", r#"[{ path = "keys/admission.jwk", state = "sign" }]"#)
             .set("keys", "ticket", r#"[{ path = "keys/ticket.jwk", state = "sign" }]"#)
@@ -76,7 +109,14 @@ impl Settings {
     /// Sets `key` of `[table]` to `value`, which is written as TOML: text needs its quotation marks.
     #[must_use]
     pub fn set(mut self, table: &'static str, key: &'static str, value: &str) -> Self {
-        self.0.entry(table).or_default().insert(key, value.to_owned());
+        self.tables.entry(table).or_default().insert(key, value.to_owned());
+        self
+    }
+
+    /// Keeps the queue there.
+    #[must_use]
+    pub fn on(mut self, store: Store) -> Self {
+        self.store = store;
         self
     }
 }
@@ -87,32 +127,67 @@ impl Gateway {
     /// Makes keys, writes the configuration, starts the gateway and waits until it takes connections.
     pub async fn start(settings: Settings, sales: &[Sale]) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the gateway");
-        let (shop, operator) = (Port::free(), Port::free());
-        let keys = Command::new(binary("ropeline"))
-            .args(["keygen", "--dir"])
-            .arg(folder.path().join("keys"))
-            .output()
-            .expect("ropeline keygen");
-        assert!(keys.status.success(), "keygen: {}", String::from_utf8_lossy(&keys.stderr));
-        let settings = settings
-            .set("listen", "shop", &format!("[{}]", quoted(&shop.address().to_string())))
-            .set("listen", "operator", &quoted(&operator.address().to_string()));
-        let text = configuration(&settings, sales);
-        fs::write(folder.path().join("ropeline.toml"), text).expect("a configuration file");
-        let operator_token = fs::read_to_string(folder.path().join("keys/operator.token"));
+        let keys = folder.path().join("keys");
+        let made = Command::new(binary("ropeline")).args(["keygen", "--dir"]).arg(&keys).output();
+        let made = made.expect("ropeline keygen");
+        assert!(made.status.success(), "keygen: {}", String::from_utf8_lossy(&made.stderr));
+        let (redis, shared) = match settings.store.clone() {
+            Store::Embedded => (None, None),
+            Store::Redis(gateways) => {
+                let server = Server::start(Durable::Never);
+                let url = server.url();
+                (Some(server), Some((url, gateways)))
+            }
+            Store::At(url, gateways) => (None, Some((url, gateways))),
+        };
+        let count = shared.as_ref().map_or(1, |(_, gateways)| *gateways);
+        let settings = match shared {
+            None => settings,
+            Some((url, _)) => settings.set("store", "redis", &quoted(&url)).set(
+                "store",
+                "checkpoint",
+                &format!("{:?}", folder.path().join("checkpoint")),
+            ),
+        };
+        let mut nodes = Vec::new();
+        for number in 0..count {
+            nodes.push(Node::start(&settings, sales, folder.path(), number).await);
+        }
+        let operator_token = fs::read_to_string(keys.join("operator.token"));
         let operator_token = operator_token.expect("the operator's token").trim().to_owned();
-        let process = launch(folder.path(), shop.address(), operator.address()).await;
-        Self { process, shop, operator, operator_token, folder }
+        Self { nodes, turn: AtomicUsize::new(0), operator_token, folder, redis }
+    }
+
+    /// The gateways that it consists of.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The same, to do something to one of them.
+    pub fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+
+    /// The Redis that was started for it.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn redis(&mut self) -> &mut Server {
+        self.redis.as_mut().expect("a Redis of its own")
+    }
+
+    fn next(&self) -> &Node {
+        &self.nodes[self.turn.fetch_add(1, Ordering::Relaxed) % self.nodes.len()]
     }
 
     /// Where shoppers connect.
     pub fn address(&self) -> SocketAddr {
-        self.shop.address()
+        self.nodes[0].shop.address()
     }
 
     /// Where the operator connects.
     pub fn operator_address(&self) -> SocketAddr {
-        self.operator.address()
+        self.nodes[0].operator.address()
     }
 
     /// The bearer token of the operator's listener.
@@ -127,7 +202,7 @@ impl Gateway {
         path: &str,
         document: Option<&Value>,
     ) -> (StatusCode, Value) {
-        let url = format!("http://{}{path}", self.operator.address());
+        let url = format!("http://{}{path}", self.next().operator.address());
         let mut request = http::client().request(method, url).bearer_auth(&self.operator_token);
         if let Some(document) = document {
             request = request.json(document);
@@ -137,14 +212,22 @@ impl Gateway {
         (status, serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
-    /// Sends a command for a sale (`open`, `pause`, …) to the operator's listener, with its document.
+    /// Sends a command for a sale (`open`, `pause`, …) to the operator's listener, with its document; every gateway shows
+    /// what came of it.
     ///
     /// # Panics
-    /// When it is not carried out.
+    /// When it is not carried out, or not shown soon.
     pub async fn command(&self, sale: &str, command: &str, document: &Value) -> Value {
         let path = format!("/api/v1/operator/sales/{sale}/{command}");
         let (status, answer) = self.operator(Method::POST, &path, Some(document)).await;
         assert!(status.is_success(), "{command} {sale}: {status} {answer}");
+        if self.nodes.len() > 1 {
+            let at = answer["sale"]["as_of"].as_u64().expect("a time");
+            for node in &self.nodes {
+                let shown = async || node.snapshot(sale).await["as_of"].as_u64().filter(|shown| *shown >= at);
+                within(SOON, "a gateway shows what another was told", shown).await;
+            }
+        }
         answer
     }
 
@@ -161,7 +244,7 @@ impl Gateway {
 
     /// The address of `path` for a shopper.
     pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.shop.address())
+        self.nodes[0].url(path)
     }
 
     /// The folder with its configuration, keys, store and log.
@@ -171,13 +254,17 @@ impl Gateway {
 
     /// The process.
     pub fn process(&mut self) -> &mut Process {
-        &mut self.process
+        &mut self.nodes[0].process
     }
 
     /// Kills it at once (SIGKILL) and starts it again on the same folder and ports.
     pub async fn kill_and_restart(&mut self) {
-        self.process.kill();
-        self.process = launch(self.folder.path(), self.shop.address(), self.operator.address()).await;
+        for node in &mut self.nodes {
+            node.process.kill();
+        }
+        for node in &mut self.nodes {
+            node.restart().await;
+        }
     }
 
     /// Stops it as an operator would (SIGTERM).
@@ -185,8 +272,69 @@ impl Gateway {
     /// # Panics
     /// When it does not end well, or takes more than `limit`.
     pub async fn stop(&mut self, limit: Duration) {
-        let status = self.process.stop(limit).await;
-        assert!(status.success(), "it ended with {status}");
+        for node in &mut self.nodes {
+            let status = node.process.stop(limit).await;
+            assert!(status.success(), "it ended with {status}");
+        }
+    }
+}
+
+// === impl Node ===
+
+impl Node {
+    async fn start(settings: &Settings, sales: &[Sale], first: &Path, number: usize) -> Self {
+        let folder = if number == 0 { first.to_owned() } else { first.join(format!("gateway-{number}")) };
+        if number > 0 {
+            // All sign with the same keys and know the same visitors.
+            fs::create_dir_all(folder.join("keys")).expect("a folder for another gateway");
+            for file in fs::read_dir(first.join("keys")).expect("the keys") {
+                let file = file.expect("a key");
+                fs::copy(file.path(), folder.join("keys").join(file.file_name())).expect("a copy of a key");
+            }
+        }
+        let (shop, operator) = (Port::free(), Port::free());
+        let settings = settings
+            .clone()
+            .set("listen", "shop", &format!("[{}]", quoted(&shop.address().to_string())))
+            .set("listen", "operator", &quoted(&operator.address().to_string()));
+        fs::write(folder.join("ropeline.toml"), configuration(&settings, sales))
+            .expect("a configuration file");
+        let process = launch(&folder, shop.address(), operator.address()).await;
+        Self { process, shop, operator, folder }
+    }
+
+    /// The address of `path` for a shopper.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.shop.address())
+    }
+
+    /// The process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Starts it again, after it was killed, on the same folder and ports.
+    pub async fn restart(&mut self) {
+        self.process = launch(&self.folder, self.shop.address(), self.operator.address()).await;
+    }
+
+    /// What it shows of a sale; nothing where it shows none.
+    pub async fn snapshot(&self, sale: &str) -> Value {
+        let url = self.url(&format!("/api/v1/queue/sales/{sale}/snapshot"));
+        let answer = http::client().get(url).send().await.expect("an answer");
+        serde_json::from_slice(&answer.bytes().await.unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// Where it counts.
+    pub fn metrics_url(&self) -> String {
+        format!("http://{}/metrics", self.operator.address())
+    }
+
+    /// What it says of itself to a balancer.
+    pub async fn readiness(&self) -> (StatusCode, String) {
+        let url = format!("http://{}/readyz", self.operator.address());
+        let answer = http::client().get(url).send().await.expect("an answer");
+        (answer.status(), answer.text().await.unwrap_or_default())
     }
 }
 
@@ -207,7 +355,7 @@ fn configuration(settings: &Settings, sales: &[Sale]) -> String {
             writeln!(text, "{key} = {value}").expect("memory");
         }
     };
-    for (name, keys) in &settings.0 {
+    for (name, keys) in &settings.tables {
         table(format!("\n[{name}]\n"), keys);
     }
     for sale in sales {

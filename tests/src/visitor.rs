@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use reqwest::header::{ACCEPT, COOKIE, HeaderMap, SET_COOKIE};
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Node};
 use crate::http;
 
 /// What a browser sends when a person goes to a page.
@@ -17,7 +18,9 @@ pub const BROWSER_ACCEPT: &str =
 /// One visitor with one set of cookies. Redirects are shown, not followed.
 #[derive(Debug)]
 pub struct Visitor {
-    base: String,
+    /// Where each request goes in its turn.
+    bases: Vec<String>,
+    turn: AtomicUsize,
     client: Client,
     cookies: Mutex<BTreeMap<String, String>>,
 }
@@ -38,18 +41,32 @@ pub struct Answer {
 impl Visitor {
     /// A visitor nobody has seen before.
     pub fn new(gateway: &Gateway) -> Self {
-        Self::at(&gateway.url(""))
+        let bases: Vec<_> = gateway.nodes().iter().map(|node| node.url("")).collect();
+        let turn = AtomicUsize::new(fastrand::usize(..bases.len()));
+        Self { bases, turn, client: http::client(), cookies: Mutex::default() }
     }
 
     /// The same, of whatever is at the address `base`: scheme, host and port.
     pub fn at(base: &str) -> Self {
-        Self { base: base.to_owned(), client: http::client(), cookies: Mutex::default() }
+        let bases = vec![base.to_owned()];
+        Self { bases, turn: AtomicUsize::new(0), client: http::client(), cookies: Mutex::default() }
     }
 
     /// The same visitor in another tab: the same cookies, a connection of its own.
     #[must_use]
     pub fn another_tab(&self) -> Self {
-        Self { base: self.base.clone(), client: http::client(), cookies: Mutex::new(self.cookies()) }
+        Self {
+            bases: self.bases.clone(),
+            turn: AtomicUsize::new(fastrand::usize(..self.bases.len())),
+            client: http::client(),
+            cookies: Mutex::new(self.cookies()),
+        }
+    }
+
+    /// The same visitor, who from now on asks only this gateway.
+    #[must_use]
+    pub fn only_at(&self, node: &Node) -> Self {
+        Self { bases: vec![node.url("")], ..self.another_tab() }
     }
 
     /// The cookies it holds.
@@ -87,7 +104,8 @@ impl Visitor {
         path: &str,
         change: impl FnOnce(RequestBuilder) -> RequestBuilder,
     ) -> Result<Answer, reqwest::Error> {
-        let mut request = self.client.request(method, format!("{}{path}", self.base));
+        let base = &self.bases[self.turn.fetch_add(1, Ordering::Relaxed) % self.bases.len()];
+        let mut request = self.client.request(method, format!("{base}{path}"));
         let cookies = self.cookies();
         if !cookies.is_empty() {
             let pairs: Vec<_> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -62,6 +62,9 @@ pub struct RawDefinition {
     /// While there is room, visitors pass straight through and never see the room. For always-on sales alone.
     #[serde(default)]
     pub on_demand: bool,
+    /// What becomes of those who come while the queue's store cannot be reached.
+    #[serde(default)]
+    pub store_away: StoreAway,
     /// Where an admitted visitor starts, as a path; none: where they wanted to go.
     #[serde(default)]
     pub entry_url: Option<String>,
@@ -175,6 +178,27 @@ impl Default for Pace {
     }
 }
 
+/// What a sale does while a gateway cannot reach the store of its queue. Whoever is admitted passes either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum StoreAway {
+    /// Everybody stays in the room, and keeps the place.
+    #[default]
+    Closed,
+    /// For at most so many milliseconds an open sale lets everybody in, without a number and beyond `max_active`.
+    OpenForMs(u64),
+}
+
+impl StoreAway {
+    /// For how long everybody is let in, in milliseconds.
+    pub const fn open_for_ms(self) -> u64 {
+        match self {
+            Self::Closed => 0,
+            Self::OpenForMs(ms) => ms,
+        }
+    }
+}
+
 mod defaults {
     pub(super) const fn claim_window_ms() -> u64 {
         120_000
@@ -274,6 +298,7 @@ impl RawDefinition {
             overcommit_percent: defaults::overcommit_percent(),
             compensate_no_shows: false,
             on_demand: false,
+            store_away: StoreAway::default(),
             entry_url: None,
             protect: Protect::default(),
         }
@@ -300,6 +325,9 @@ impl RawDefinition {
         faults.span("claim_window_ms", self.claim_window_ms, 1_000);
         faults.span("recall_grace_ms", self.recall_grace_ms, 0);
         faults.span("lease_ms", self.lease_ms, *SaleDefinition::LEASE_MS.start());
+        if let StoreAway::OpenForMs(open_for_ms) = self.store_away {
+            faults.span("store_away", open_for_ms, 5_000);
+        }
         faults.unless((100..=1_000).contains(&self.overcommit_percent), "overcommit_percent", "100 to 1000");
         if let Some(url) = &self.entry_url {
             // A second slash would make it the address of another host.

@@ -474,6 +474,7 @@ impl Queue {
             rate,
             rate_below,
             claim_ratio: core.ratio.measured(),
+            passed_over: core.skipped.clone(),
             totals: core.totals,
             as_of: core.last_now.max(now),
         }

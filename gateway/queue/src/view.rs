@@ -1,5 +1,6 @@
 //! What everybody but the store needs of a sale: one read answers status, snapshot and room for a second.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -57,6 +58,8 @@ pub struct SaleView {
     pub rate_below: Option<Place>,
     /// Measured part of the called who claim, in millionths.
     pub claim_ratio: Option<u64>,
+    /// Numbers that a loss of the store has passed over: who shows up with one of them may have to be put back on record.
+    pub passed_over: Vec<Range<u64>>,
     /// Counts since the sale was created.
     pub totals: Totals,
     /// When this was true.
@@ -123,6 +126,11 @@ impl SaleView {
     pub fn position(&self, arrival: Arrival) -> Position {
         let state = self.draw.as_ref().map_or(DrawState::NotHeld, |draw| draw.state);
         Position { arrival, place: state.place(arrival) }
+    }
+
+    /// Whether a loss of the store has passed this number over. Its visitor may be on record again by now.
+    pub fn was_passed_over(&self, arrival: Arrival) -> bool {
+        self.passed_over.iter().any(|range| range.contains(&arrival.0))
     }
 
     /// What a visitor is told about a ticket. An admission token outranks it: see [`Standing`].
@@ -222,6 +230,7 @@ impl SaleView {
             stock: self.stock,
             paused_reason: self.paused_reason.clone(),
             claim_window_ms: definition.claim_window_ms,
+            losses: self.passed_over.len() as u64,
             as_of: self.as_of,
             poll_after_ms: self.poll_bound_ms(),
         }
@@ -327,10 +336,18 @@ pub struct Snapshot {
     pub paused_reason: Option<PauseReason>,
     /// Time a called visitor has to claim.
     pub claim_window_ms: u64,
+    /// How often the store has lost something. After another time a ticket's holder does well to show it again.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub losses: u64,
     /// When this was true.
     pub as_of: UnixMillis,
     /// No client should wait longer than this before it asks again.
     pub poll_after_ms: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes members by reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The draw in a [`Snapshot`]; bytes in lower-case hexadecimal.

@@ -18,6 +18,7 @@ mod read;
 mod report;
 mod sale;
 mod secret;
+mod store;
 pub mod units;
 mod upstream;
 mod visitor;
@@ -25,7 +26,7 @@ mod visitor;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use ropeline_queue::SaleDefinition;
@@ -41,6 +42,9 @@ pub use queue::QueueSettings;
 pub use read::Surroundings;
 pub use report::{Fault, Problem, Report};
 pub use secret::{CookieSecret, OperatorToken};
+#[cfg(feature = "redis")]
+pub use store::SharedStore;
+pub use store::Store;
 pub use upstream::{HostHeader, HostPort, Upstream, UpstreamTls};
 pub use visitor::{Account, AccountAlgorithm, AccountSource, KeySource, Visitor};
 
@@ -60,8 +64,8 @@ pub struct Config {
     pub upstream: Upstream,
     /// What all sales share.
     pub queue: QueueSettings,
-    /// The embedded store's file.
-    pub store: PathBuf,
+    /// Where the queue's state lives.
+    pub store: Store,
     /// The signing keys.
     pub keys: Arc<Keys>,
     /// Who queues.
@@ -136,7 +140,7 @@ fn read_parts(root: read::Section<'_>) -> Option<Config> {
     let (own, listen) = listen::read(root.table("listen"), insecure);
     let upstream = upstream::read(root.table("upstream"), insecure, &own);
     let queue = queue::read(root.table("queue"));
-    let store = store(root.table("store"));
+    let store = store::read(root.table("store"));
     let keys = keys::read(root.table("keys"));
     let edge = edge::read(root.table("edge"), keys.as_ref());
     let visitor = visitor::read(root.table("visitor"), insecure);
@@ -149,7 +153,7 @@ fn read_parts(root: read::Section<'_>) -> Option<Config> {
         listen: listen?,
         upstream: upstream?,
         queue,
-        store,
+        store: store?,
         keys: Arc::new(keys?),
         visitor: visitor?,
         operator: operator?,
@@ -160,20 +164,4 @@ fn read_parts(root: read::Section<'_>) -> Option<Config> {
         sales: sales?,
         warnings: Vec::new(),
     })
-}
-
-fn store(section: read::Section<'_>) -> PathBuf {
-    let path = section.or("path", section.around.base.join("ropeline.redb"), |item| {
-        let path = item.path()?;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        if !folder.as_os_str().is_empty() && !folder.is_dir() {
-            return Err(Fault::new(
-                format!("the folder {} does not exist", folder.display()),
-                format!("mkdir -p {}", folder.display()),
-            ));
-        }
-        Ok(path)
-    });
-    section.finish();
-    path
 }

@@ -259,6 +259,13 @@ impl<'a> Item<'a> {
         }
     }
 
+    /// The member of a table that has no other.
+    pub(super) fn member(&self, name: &str) -> Option<Self> {
+        let table = self.value.as_table().filter(|table| table.len() == 1)?;
+        let (_, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
+        Some(Item { value: value.get_ref(), base: self.base })
+    }
+
     pub(super) fn bool(&self) -> Result<bool, Fault> {
         self.value
             .as_bool()

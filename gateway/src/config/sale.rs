@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use ropeline_queue::beacon::Beacon;
 use ropeline_queue::{
-    DrawBeacon, DrawDefinition, FieldError, Pace, Protect, RawDefinition, SaleDefinition, SaleId, UnixMillis,
+    DrawBeacon, DrawDefinition, FieldError, Pace, Protect, RawDefinition, SaleDefinition, SaleId, StoreAway,
+    UnixMillis,
 };
 
 use super::protect::check_protect;
@@ -73,6 +74,7 @@ fn members(section: &Section<'_>, defaults: RawDefinition) -> RawDefinition {
         compensate_no_shows: section
             .or("compensate_no_shows", defaults.compensate_no_shows, |item| item.bool()),
         on_demand: section.or("on_demand", defaults.on_demand, |item| item.bool()),
+        store_away: section.or("store_away", defaults.store_away, store_away),
         entry_url: section.get("entry_url", |item| item.text().map(str::to_owned)),
         protect: Protect {
             routes: texts("routes"),
@@ -115,6 +117,20 @@ fn draw(section: &Section<'_>) -> Option<DrawDefinition> {
     let beacon =
         name.ok().flatten().map(|name| DrawBeacon { name, round, fallback: fallback.unwrap_or(false) });
     Some(DrawDefinition { closes_at: closes_at.ok().flatten()?, beacon })
+}
+
+/// `"closed"`, or `{ open_for = "2m" }`.
+fn store_away(item: &Item<'_>) -> Result<StoreAway, Fault> {
+    const MEND: &str = "write \"closed\", or { open_for = \"2m\" }";
+    if let Ok(text) = item.text() {
+        return if text == "closed" {
+            Ok(StoreAway::Closed)
+        } else {
+            Err(Fault::new(format!("{text:?} is unknown"), MEND))
+        };
+    }
+    let open_for = item.member("open_for").ok_or_else(|| Fault::new("is neither", MEND))?;
+    open_for.duration().map(|open_for| StoreAway::OpenForMs(millis(open_for)))
 }
 
 /// `120` and `"120%"` both mean 120 percent.

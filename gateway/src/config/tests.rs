@@ -1,5 +1,8 @@
 //! Every fault is shown at its line with a way out, and all of them at once.
 
+#[cfg(feature = "redis")]
+mod store;
+
 use std::fs;
 
 use proptest::prelude::*;
@@ -131,7 +134,7 @@ fn the_example_is_read_as_it_is_and_with_every_default_written_out() {
             _ => line,
         })
         .filter(|line| {
-            !["cookie", "jwks", "refresh_every", "audience", "claim ", "algorithms"]
+            !["cookie", "jwks", "refresh_every", "audience", "claim ", "algorithms", "redis", "checkpoint"]
                 .iter()
                 .any(|k| line.starts_with(k))
                 || line.starts_with("cookie_")
@@ -403,6 +406,14 @@ fn queue_store_and_limit_faults() {
     refused("threads = 2", "threads = \"2\"", "limits.threads", "not a whole number");
     refused("threads = 2", "header_bytes = \"1KiB\"", "limits.header_bytes", "out of range");
     refused("threads = 2", "[store]\npath = \"none/queue.redb\"", "store.path", "does not exist");
+    refused("routes = [\"/sale\"]", "store_away = \"open\"", "sale[0].store_away", "is unknown");
+    refused("routes = [\"/sale\"]", "store_away = { open = \"1m\" }", "sale[0].store_away", "is neither");
+    refused(
+        "routes = [\"/sale\"]",
+        "store_away = { open_for = \"1s\" }",
+        "sale[0].store_away",
+        "not accepted",
+    );
     refused("threads = 2", "[stores]", "stores", "not a known key");
 }
 

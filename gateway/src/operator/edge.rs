@@ -5,8 +5,10 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 
-use super::Operator;
+use ropeline_store::StoreError;
+
 use super::problem::Problem;
+use super::{NoSettings, Operator};
 use crate::edge::export::{self, Wishes, entity_tag};
 
 /// Where it is.
@@ -22,8 +24,10 @@ pub(super) async fn settings(
     let Query(query) = query.map_err(|rejection| Problem::malformed(rejection.body_text()))?;
     let wishes = Wishes::try_from(&query)
         .map_err(|fault| Problem::malformed(format!("{}; {}.", fault.what, fault.mend)))?;
-    let settings =
-        operator.gateway.edge_settings(wishes.send_to).map_err(|error| Problem::internal(&error))?;
+    let settings = operator.gateway.edge_settings(wishes.send_to).map_err(|error| match error {
+        NoSettings::SalesUnknown => StoreError::Unavailable { reason: error.to_string() }.into(),
+        NoSettings::Broken(error) => Problem::internal(&error),
+    })?;
     let document = export::fulfil(settings, &wishes, operator.gateway.now_s()).to_json();
     let tag = entity_tag(&document);
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());

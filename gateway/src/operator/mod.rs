@@ -39,20 +39,32 @@ pub trait Gateway: Send + Sync + 'static {
     /// Shows a sale to shoppers as the store has it now, without waiting for the next tick.
     async fn refresh(&self, sale: &SaleId);
 
-    /// Whether shoppers can be served.
+    /// Whether shoppers can be served, and what is amiss all the same.
     ///
     /// # Errors
     /// Why not, for the operator.
-    fn ready(&self) -> Result<(), String>;
+    fn ready(&self) -> Result<Option<String>, String>;
 
     /// What edges have to know that send on to `upstream`, without an end.
     ///
     /// # Errors
-    /// When keys and known answer do not belong together, which only a broken build brings about.
-    fn edge_settings(&self, upstream: Upstream) -> Result<Settings, SettingsError>;
+    /// When the store's sales are not known yet; when keys and known answer do not belong together, which only a broken
+    /// build brings about.
+    fn edge_settings(&self, upstream: Upstream) -> Result<Settings, NoSettings>;
 
     /// The time in Unix seconds, as tokens count.
     fn now_s(&self) -> u64;
+}
+
+/// Why there are no settings for edges.
+#[derive(Debug, thiserror::Error)]
+pub enum NoSettings {
+    /// An edge would protect nothing of what is not known yet.
+    #[error("the queue's store has not been reached since the start, so that its sales are not known yet")]
+    SalesUnknown,
+    /// A broken build.
+    #[error(transparent)]
+    Broken(#[from] SettingsError),
 }
 
 /// What the operator listener works on.
@@ -118,7 +130,8 @@ async fn metrics(State(operator): State<Operator>) -> Response {
 
 async fn ready(State(operator): State<Operator>) -> (StatusCode, String) {
     match operator.gateway.ready() {
-        Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
+        Ok(None) => (StatusCode::OK, "ready\n".to_owned()),
+        Ok(Some(amiss)) => (StatusCode::OK, format!("ready, but {amiss}\n")),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
     }
 }

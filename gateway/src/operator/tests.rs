@@ -29,11 +29,11 @@ impl Gateway for Watched {
         self.refreshed.lock().unwrap().push(sale.to_string());
     }
 
-    fn ready(&self) -> Result<(), String> {
-        self.trouble.lock().unwrap().clone().map_or(Ok(()), Err)
+    fn ready(&self) -> Result<Option<String>, String> {
+        self.trouble.lock().unwrap().clone().map_or(Ok(None), Err)
     }
 
-    fn edge_settings(&self, _upstream: Upstream) -> Result<Settings, SettingsError> {
+    fn edge_settings(&self, _upstream: Upstream) -> Result<Settings, NoSettings> {
         let refreshed: std::collections::BTreeSet<_> =
             self.refreshed.lock().unwrap().iter().cloned().collect();
         let sale = |sale| format!(r#"{{"sale":"{sale}","epoch":0,"gate":"queue","routes":[]}}"#);

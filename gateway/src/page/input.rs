@@ -39,6 +39,8 @@ pub struct RoomInput {
     pub beacon: Option<RoomBeacon>,
     /// Why it is paused.
     pub paused_reason: Option<PauseReason>,
+    /// The store of the queue cannot be reached: all of this was true before, and nobody joins or goes in for now.
+    pub store_away: bool,
     /// Nothing is free, and some of what is held may come back: nobody is called for now.
     pub all_held: bool,
 }
@@ -159,6 +161,11 @@ impl State {
             Self::SoldOut => "sold_out",
             Self::Closed => "closed",
         }
+    }
+
+    /// Whether nothing that the queue does matters to the visitor any more.
+    pub(super) const fn is_over(self) -> bool {
+        matches!(self, Self::Admitted | Self::SoldOut | Self::Closed)
     }
 
     /// Whether joining again at the back is offered.

@@ -163,9 +163,12 @@ impl<'a> Page<'a> {
             Slot::RefreshSeconds => Text(&self.refresh_s),
             Slot::Join => Text(&texts.button.join),
             Slot::NoteJoin => Text(&texts.note.join),
-            Slot::HideJoin => Hidden(self.state != State::Joining),
+            Slot::HideJoin => Hidden(self.state != State::Joining || self.input.store_away),
             Slot::Claim => Text(&texts.button.claim),
-            Slot::HideClaim => Hidden(!matches!(self.state, State::Called | State::Admitted | State::Recall)),
+            Slot::HideClaim => Hidden(
+                self.input.store_away
+                    || !matches!(self.state, State::Called | State::Admitted | State::Recall),
+            ),
             Slot::Rejoin => Text(&texts.button.rejoin),
             Slot::HideRejoin => Hidden(!self.state.may_rejoin()),
             Slot::Retry => Text(&texts.button.retry),
@@ -208,7 +211,7 @@ impl Figures {
         }
         let texts = &words.texts;
         // A queue that stands still has no expected wait.
-        let eta = eta.filter(|_| state == State::Waiting && !input.all_held);
+        let eta = eta.filter(|_| state == State::Waiting && !input.all_held && !input.store_away);
         Some(Self {
             place: texts.number(place.saturating_add(1)),
             ahead: moving.then(|| (texts.number(place.saturating_sub(serving)), texts.wait(eta))),
@@ -219,6 +222,10 @@ impl Figures {
 
 fn note(input: &RoomInput, standing: &Standing, state: State, words: &Words) -> Option<String> {
     let texts = &words.texts;
+    if input.store_away && !state.is_over() {
+        let outside = matches!(standing, Standing::Outside);
+        return Some(if outside { &texts.note.away_outside } else { &texts.note.away }.clone());
+    }
     match (state, standing) {
         (State::Called, Standing::Called { left_s: Some(left_s) }) => {
             // Rounded down: better early than sorry.

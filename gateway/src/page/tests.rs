@@ -23,6 +23,7 @@ fn input(phase: Phase) -> RoomInput {
         draw_closes_at: None,
         beacon: None,
         paused_reason: None,
+        store_away: false,
         all_held: false,
     }
 }
@@ -373,4 +374,19 @@ proptest! {
         };
         prop_assert!(minutes * 60 >= low_s + more, "{words}");
     }
+}
+
+#[test]
+fn while_the_store_is_away_the_page_says_so_and_offers_nothing_that_needs_it() {
+    let away = RoomInput { store_away: true, ..input(Phase::Open) };
+    for standing in [Standing::Outside, waiting(41, 12), Standing::Called { left_s: Some(60) }] {
+        let html = page(&away, standing);
+        let place = if standing == Standing::Outside { "nobody can join" } else { "Your place is safe" };
+        let note = text(&html, "note");
+        assert!(note.contains("memory cannot be reached") && note.contains(place), "{note}");
+        assert!(!shown(&html, "join") && !shown(&html, "claim"), "{standing:?}");
+    }
+    assert!(page(&away, waiting(41, 12)).contains("Not known yet"));
+    let over = RoomInput { phase: Phase::SoldOut, ..away };
+    assert!(!shown(&page(&over, waiting(41, 12)), "note"));
 }

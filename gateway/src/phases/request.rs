@@ -98,6 +98,10 @@ pub(super) async fn filter(
         Next::Room { sale, page, status, refusal } => {
             let head = session.req_header();
             let entry = match gateway.sales.get(&sale) {
+                Some(live) if live.is_away() => match shopper::let_in_unqueued(gateway, head, &live, page) {
+                    Some(pass) => Err(pass_on(gateway, head, live, pass, context)),
+                    None => Ok(Vec::new()),
+                },
                 Some(live) => match shopper::straight_through(gateway, head, &live, page).await {
                     Entry::Through(pass) => Err(pass_on(gateway, head, live, pass, context)),
                     Entry::Waits(cookies) => Ok(cookies),
@@ -199,8 +203,11 @@ pub(crate) fn decide(gateway: &Gateway, head: &RequestHeader, context: &mut Cont
                 context.headers =
                     admission.headers().into_iter().map(|(name, value)| (name, value.to_owned())).collect();
                 context.verdict = "admitted";
-            } else {
+            } else if gateway.sales.are_complete() {
                 context.verdict = "open";
+            } else {
+                // Nobody knows yet whether another sale protects this.
+                return no_verdict(context);
             }
             forward_to(gateway, head, forward.target, context)
         }

@@ -3,15 +3,18 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use ropeline_queue::draw::{Permutation, Shuffle};
-use ropeline_queue::{Arrival, DrawState, DrawView, Position, SaleId, SaleView, TickInput, UnixMillis};
+use ropeline_queue::{
+    Arrival, DrawState, DrawView, Phase, Position, SaleId, SaleView, Snapshot, TickInput, UnixMillis,
+};
+use serde::Serialize;
 
 use super::probe::Probe;
 use crate::draw_document::DrawDocument;
@@ -21,6 +24,9 @@ use crate::page::{self, Language, RoomBeacon, RoomInput};
 /// A day: longer than the lease that an operator gives by hand may exceed the sale's own, and than any leeway.
 const LEASE_MARGIN_MS: u64 = 24 * 3_600 * 1_000;
 
+/// How long the store may fail before it is called away. Until then those who ask it wait, or are told to come again.
+const AWAY_AFTER: Duration = Duration::from_secs(2);
+
 /// One sale as this gateway shows it.
 pub struct LiveSale {
     /// Its id.
@@ -29,14 +35,45 @@ pub struct LiveSale {
     places: ArcSwapOption<Places>,
     listing: AtomicBool,
     probe: Probe,
-    ticked: Mutex<Instant>,
+    pulse: Mutex<Pulse>,
     left: Mutex<HashMap<Arrival, UnixMillis>>,
+    /// Whose ticket, passed over by a loss, has been shown to the store, and after how many losses.
+    returned: Mutex<(usize, HashSet<Arrival>)>,
+    /// One refresh at a time: a later view must not be overtaken by an earlier one.
+    pub(super) refreshing: tokio::sync::Mutex<()>,
+}
+
+/// When the store was heard of, by this process's own clock: no other tells how long it is away.
+#[derive(Clone, Copy)]
+struct Pulse {
+    /// When the store last moved the sale on.
+    ticked: Instant,
+    /// When it was last asked to, with whatever outcome.
+    tried: Instant,
+    /// Since when it has failed each time.
+    failing_since: Option<Instant>,
+}
+
+/// Where what is shown comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// From the store, just now.
+    Store,
+    /// From the store, before it went away.
+    Memory {
+        /// Meanwhile the sale lets everybody in.
+        open: bool,
+    },
+    /// From the configuration: the store has not been reached since this process started.
+    Configuration,
 }
 
 /// What is shown at one instant: everything an answer needs, with no store in sight.
 pub struct Showing {
     /// Where the sale stands.
     pub view: Arc<SaleView>,
+    /// Where that comes from.
+    pub source: Source,
     /// The public document's bytes.
     pub snapshot: Bytes,
     /// What the room says.
@@ -45,6 +82,22 @@ pub struct Showing {
     pub room: Arc<page::Prepared>,
     /// The draw's signed document, ready to send; none where the sale has no draw.
     pub draw: Option<Arc<page::Prepared>>,
+}
+
+/// The public document.
+#[derive(Serialize)]
+struct SnapshotDocument {
+    #[serde(flatten)]
+    snapshot: Snapshot,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store_away: Option<StoreAwayDocument>,
+}
+
+/// The store cannot be reached: all of this was true at `as_of`.
+#[derive(Serialize)]
+struct StoreAwayDocument {
+    /// Meanwhile everybody who goes to the shop is let in.
+    open: bool,
 }
 
 /// The draw's list of places, computed once: a status call looks its place up.
@@ -66,8 +119,8 @@ impl Renderer {
     }
 
     /// The room is compressed, and the draw signed, anew only when it says something else than before.
-    fn showing(&self, view: Arc<SaleView>, before: Option<&Showing>) -> Showing {
-        let input = room_input(&view, &self.api_prefix);
+    fn showing(&self, view: Arc<SaleView>, source: Source, before: Option<&Showing>) -> Showing {
+        let input = room_input(&view, source, &self.api_prefix);
         let (input, room) = match before {
             Some(before) if *before.input == input => (Arc::clone(&before.input), Arc::clone(&before.room)),
             _ => {
@@ -78,8 +131,14 @@ impl Renderer {
         let signed =
             before.filter(|before| before.view.draw == view.draw).and_then(|before| before.draw.clone());
         let draw = signed.or_else(|| view.draw.as_ref().and_then(|draw| self.draw(draw)));
-        let snapshot = serde_json::to_vec(&view.snapshot()).unwrap_or_default().into();
-        Showing { view, snapshot, input, room, draw }
+        let store_away = match source {
+            Source::Store => None,
+            Source::Memory { open } => Some(StoreAwayDocument { open }),
+            Source::Configuration => Some(StoreAwayDocument { open: false }),
+        };
+        let document = SnapshotDocument { snapshot: view.snapshot(), store_away };
+        let snapshot = serde_json::to_vec(&document).unwrap_or_default().into();
+        Showing { view, source, snapshot, input, room, draw }
     }
 
     fn draw(&self, draw: &DrawView) -> Option<Arc<page::Prepared>> {
@@ -97,15 +156,18 @@ impl Renderer {
 }
 
 impl LiveSale {
-    pub(super) fn new(view: Arc<SaleView>, renderer: &Renderer) -> Self {
+    pub(super) fn new(view: Arc<SaleView>, source: Source, renderer: &Renderer) -> Self {
+        let now = Instant::now();
         Self {
             id: view.definition.id.clone(),
             probe: Probe::new(&view.definition),
-            showing: ArcSwap::from_pointee(renderer.showing(view, None)),
+            showing: ArcSwap::from_pointee(renderer.showing(view, source, None)),
             places: ArcSwapOption::empty(),
             listing: AtomicBool::new(false),
-            ticked: Mutex::new(Instant::now()),
+            pulse: Mutex::new(Pulse { ticked: now, tried: now, failing_since: None }),
             left: Mutex::default(),
+            returned: Mutex::default(),
+            refreshing: tokio::sync::Mutex::default(),
         }
     }
 
@@ -117,13 +179,65 @@ impl LiveSale {
 
     /// Shows a newer view; `true` when the policy follows from what changed.
     pub(super) fn show(&self, view: Arc<SaleView>, renderer: &Renderer) -> bool {
+        self.pulse().failing_since = None;
         let before = self.showing.load_full();
         let changed = before.view.epoch != view.epoch || before.view.definition != view.definition;
         if changed {
             self.probe.retarget(&view.definition);
         }
-        self.showing.store(Arc::new(renderer.showing(view, Some(&before))));
+        if let Source::Memory { .. } | Source::Configuration = before.source {
+            tracing::info!(sale = %self.id, "the store is back");
+        }
+        self.showing.store(Arc::new(renderer.showing(view, Source::Store, Some(&before))));
         changed
+    }
+
+    /// Notes that the store could not move the sale on; once that has lasted, it is shown.
+    pub(super) fn failed(&self, renderer: &Renderer) {
+        let since = {
+            let now = Instant::now();
+            let mut pulse = self.pulse();
+            pulse.tried = now;
+            *pulse.failing_since.get_or_insert(now)
+        };
+        let before = self.showing.load_full();
+        if since.elapsed() < AWAY_AFTER || before.source == Source::Configuration {
+            return;
+        }
+        let source = Source::Memory { open: may_open(&before.view, since) };
+        if source == before.source {
+            return;
+        }
+        if before.source == Source::Store {
+            tracing::error!(sale = %self.id, "the store is away; the room says so and keeps everybody's place");
+        }
+        let showing = renderer.showing(Arc::clone(&before.view), source, Some(&before));
+        self.showing.store(Arc::new(showing));
+    }
+
+    /// The store cannot be reached: nobody can join, claim or leave.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        self.showing().source != Source::Store
+    }
+
+    /// The store was reached at some time: it is known where the sale stood.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.showing().source != Source::Configuration
+    }
+
+    /// The store cannot be reached, and the sale lets everybody in meanwhile.
+    #[must_use]
+    pub fn is_open_without_store(&self) -> bool {
+        let showing = self.showing();
+        let since = self.pulse().failing_since;
+        showing.source == Source::Memory { open: true }
+            && since.is_some_and(|since| may_open(&showing.view, since))
+    }
+
+    fn pulse(&self) -> MutexGuard<'_, Pulse> {
+        self.pulse.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to list the places of a draw that are not listed yet. Two million take the better part of a second, so
@@ -167,17 +281,40 @@ impl LiveSale {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&arrival)
     }
 
+    /// Notes that a ticket which a loss has passed over is shown to the store; `false` when that was noted before.
+    #[must_use]
+    pub fn comes_back(&self, arrival: Arrival) -> bool {
+        let losses = self.showing().view.passed_over.len();
+        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        if returned.0 != losses {
+            *returned = (losses, HashSet::new());
+        }
+        returned.1.insert(arrival)
+    }
+
+    /// Takes that back: the store was not told.
+    pub fn has_not_come_back(&self, arrival: Arrival) {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&arrival);
+    }
+
     /// Notes that the store has moved the sale on just now.
     pub(super) fn ticked(&self) {
         let now = self.showing().view.as_of;
-        *self.ticked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let at = Instant::now();
+        *self.pulse() = Pulse { ticked: at, tried: at, failing_since: None };
         self.left.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, until| *until > now);
     }
 
     /// How long ago the store moved the sale on.
     #[must_use]
     pub fn since_tick(&self) -> Duration {
-        self.ticked.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+        self.pulse().ticked.elapsed()
+    }
+
+    /// How long ago the store was last asked to, with whatever outcome.
+    #[must_use]
+    pub fn since_try(&self) -> Duration {
+        self.pulse().tried.elapsed()
     }
 
     /// Notes how the shop answered one forwarded request.
@@ -203,7 +340,14 @@ fn shuffle(view: &SaleView) -> Option<Shuffle> {
     }
 }
 
-fn room_input(view: &SaleView, api_prefix: &str) -> RoomInput {
+/// Whether a sale whose store has been away since then lets everybody in: one that was open, and had something to sell.
+fn may_open(view: &SaleView, away_since: Instant) -> bool {
+    let open_for = Duration::from_millis(view.definition.store_away.open_for_ms());
+    let sold_out = view.stock.is_some_and(|stock| stock.available == 0);
+    view.phase == Phase::Open && !sold_out && away_since.elapsed() < open_for
+}
+
+fn room_input(view: &SaleView, source: Source, api_prefix: &str) -> RoomInput {
     let definition = &view.definition;
     RoomInput {
         sale: definition.id.to_string(),
@@ -218,6 +362,7 @@ fn room_input(view: &SaleView, api_prefix: &str) -> RoomInput {
             Some(RoomBeacon { due_at: draw.round()?.due_at.0, late: draw.is_overdue(view.as_of) })
         }),
         paused_reason: view.paused_reason.clone(),
+        store_away: source != Source::Store,
         all_held: view.stock.is_some_and(|stock| stock.available == 0 && !stock.is_gone()),
     }
 }

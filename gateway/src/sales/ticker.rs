@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
-use ropeline_store::Clock;
+use ropeline_store::{Clock, QueueStore};
 use tokio::time::MissedTickBehavior;
 
 use super::Sales;
+use crate::metrics::Metrics;
 
 /// How often the list of sales is read again: others may create sales in a store that is shared.
 const RELIST: Duration = Duration::from_secs(5);
@@ -20,6 +22,8 @@ const SKEW_MS: u64 = 1_000;
 /// The service that ticks.
 pub struct Ticker {
     sales: Arc<Sales>,
+    store: Arc<dyn QueueStore>,
+    metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     every: Duration,
 }
@@ -27,16 +31,40 @@ pub struct Ticker {
 impl Ticker {
     /// Ticks each sale `every` so often.
     #[must_use]
-    pub fn new(sales: Arc<Sales>, clock: Arc<dyn Clock>, every: Duration) -> Self {
-        Self { sales, clock, every }
+    pub fn new(
+        sales: Arc<Sales>,
+        store: Arc<dyn QueueStore>,
+        metrics: Arc<Metrics>,
+        clock: Arc<dyn Clock>,
+        every: Duration,
+    ) -> Self {
+        Self { sales, store, metrics, clock, every }
     }
 
+    /// All sales at once: one whose part of the store does not answer must not hold up the others.
     async fn tick_all(&self) {
-        for sale in self.sales.all() {
-            if let Err(error) = self.sales.tick(&sale).await {
+        if !self.sales.are_complete() {
+            match self.sales.begin().await {
+                Ok(()) => {
+                    tracing::info!("the queue's store has been reached, and all of its sales are known");
+                }
+                Err(error) => tracing::error!(%error, "the queue's store has not been reached yet"),
+            }
+        }
+        let sales = self.sales.all();
+        join_all(sales.iter().map(|sale| async {
+            let known = sale.is_away();
+            if let Err(error) = self.sales.tick(sale).await
+                && !known
+            {
                 tracing::error!(sale = %sale.id, %error, "the sale cannot be moved on");
             }
             sale.list_places();
+            self.metrics.reached(sale.id.as_str(), !sale.is_away(), sale.since_tick());
+        }))
+        .await;
+        if let Some(report) = self.store.report() {
+            self.metrics.store_did(&report);
         }
     }
 }

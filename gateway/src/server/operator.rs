@@ -8,16 +8,16 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
-use ropeline_edge::{Settings, SettingsError, Upstream};
+use ropeline_edge::{Settings, Upstream};
 use ropeline_queue::SaleId;
 use ropeline_store::Clock;
 
 use crate::edge::export::Exporter;
-use crate::operator::{self, Operator};
+use crate::operator::{self, NoSettings, Operator};
 use crate::sales::Sales;
 use crate::shutdown::Stopping;
 
-/// Longest time that what is shown may be old before the gateway is called not ready.
+/// Longest time in which nobody has even tried to move a sale on before the gateway is called not ready.
 const STALE: Duration = Duration::from_secs(10);
 
 /// Difference between wall clock and sales' clock beyond which tokens may be refused elsewhere: the usual leeway.
@@ -74,7 +74,7 @@ impl operator::Gateway for Watch {
         }
     }
 
-    fn ready(&self) -> Result<(), String> {
+    fn ready(&self) -> Result<Option<String>, String> {
         if self.stopping.is_set() {
             return Err("stopping".to_owned());
         }
@@ -82,14 +82,33 @@ impl operator::Gateway for Watch {
         if skew_ms.unsigned_abs() > SKEW_MS {
             return Err(format!("the wall clock has leapt: it is {skew_ms} ms off the sales' own"));
         }
-        match self.sales.all().iter().find(|sale| sale.since_tick() > STALE) {
-            Some(sale) => Err(format!("sale {}: the store has not moved it on for 10 s", sale.id)),
-            None => Ok(()),
+        if !self.sales.are_complete() {
+            return Err(
+                "the queue's store has not been reached since the start; it is tried again and again"
+                    .to_owned(),
+            );
         }
+        let sales = self.sales.all();
+        if let Some(sale) = sales.iter().find(|sale| sale.since_try() > STALE) {
+            return Err(format!(
+                "sale {}: nobody has moved it on for {} s",
+                sale.id,
+                sale.since_try().as_secs()
+            ));
+        }
+        // A store that is away is away for every gateway that shares it. Without any of them, not even those who are
+        // admitted could pass.
+        Ok(sales.iter().find(|sale| sale.is_away()).map(|sale| {
+            let seconds = sale.since_tick().as_secs();
+            format!("sale {}: the queue's store is away, and was reached {seconds} s ago", sale.id)
+        }))
     }
 
-    fn edge_settings(&self, upstream: Upstream) -> Result<Settings, SettingsError> {
-        self.exporter.settings(self.sales.policy_of_edges(upstream))
+    fn edge_settings(&self, upstream: Upstream) -> Result<Settings, NoSettings> {
+        if !self.sales.are_complete() {
+            return Err(NoSettings::SalesUnknown);
+        }
+        Ok(self.exporter.settings(self.sales.policy_of_edges(upstream))?)
     }
 
     fn now_s(&self) -> u64 {

@@ -7,7 +7,7 @@ use ropeline_queue::{Arrival, ClaimRefusal, Claimed};
 use ropeline_token::IssueError;
 use serde::Serialize;
 
-use super::{Call, Held, fields, find, held, no_ticket, standing, unavailable};
+use super::{Call, Held, fields, find, held, no_ticket, put_back, reachable, standing, unavailable};
 use crate::answer::Answer;
 use crate::gateway::Gateway;
 use crate::problem::Problem;
@@ -58,7 +58,9 @@ pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call)
 
 /// Claims for a ticket; the same answer again until the lease ends.
 pub(super) async fn admit(gateway: &Gateway, sale: &LiveSale, held: &Held) -> Result<Admitted, Problem> {
-    let arrival = Arrival(held.ticket.claims.arrival);
+    reachable(sale)?;
+    put_back(gateway, sale, held).await?;
+    let arrival = held.arrival();
     let stands = standing::of(gateway, sale, arrival);
     let claimed = gateway
         .store

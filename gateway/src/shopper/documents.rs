@@ -3,7 +3,7 @@
 use http::{HeaderMap, StatusCode};
 use pingora::http::RequestHeader;
 
-use super::prepared;
+use super::{known, prepared};
 use crate::answer::{Answer, Caching};
 use crate::gateway::Gateway;
 use crate::page;
@@ -15,9 +15,10 @@ const SNAPSHOT_S: u32 = 1;
 /// Edges refresh the key set well within the time that a new key is published before it signs.
 const JWKS_S: u32 = 60;
 
-pub(super) fn snapshot(sale: &LiveSale) -> Answer {
-    Answer::with_body(StatusCode::OK, "application/json", sale.showing().snapshot.clone())
-        .caching(Caching::PublicFor(SNAPSHOT_S))
+pub(super) fn snapshot(sale: &LiveSale) -> Result<Answer, Problem> {
+    known(sale)?;
+    Ok(Answer::with_body(StatusCode::OK, "application/json", sale.showing().snapshot.clone())
+        .caching(Caching::PublicFor(SNAPSHOT_S)))
 }
 
 pub(super) fn jwks(gateway: &Gateway) -> Answer {
@@ -39,6 +40,7 @@ pub(super) fn asset(gateway: &Gateway, name: &str, head: &RequestHeader) -> Resu
 }
 
 pub(super) fn draw(sale: &LiveSale, head: &RequestHeader) -> Result<Answer, Problem> {
+    known(sale)?;
     let showing = sale.showing();
     match &showing.draw {
         Some(draw) => Ok(prepared::answer(draw, &head.headers, Caching::PublicFor(SNAPSHOT_S))),

@@ -9,7 +9,7 @@ use ropeline_token::IssueError;
 use serde::Serialize;
 
 use super::standing::{self, StandingDocument};
-use super::{Call, fields, find, unavailable, unidentified};
+use super::{Call, fields, find, held, put_back, reachable, unavailable, unidentified};
 use crate::answer::Answer;
 use crate::gateway::Gateway;
 use crate::problem::Problem;
@@ -32,16 +32,26 @@ struct Document {
 pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call) -> Result<Answer, Problem> {
     let sale = find(gateway, &call.sale)?;
     let fields = fields(head);
+    if let Err(away) = reachable(&sale) {
+        // A form's sender goes back to the room, which says the same in words.
+        return call.return_to.as_deref().map(Answer::see_other).ok_or(away);
+    }
     let visitor = gateway.identifier.known_or_new(&fields).map_err(|error| unidentified(&sale, &error))?;
 
+    let held = held(gateway, &sale, &fields).ok();
+    if let Some(held) = &held {
+        put_back(gateway, &sale, held).await?;
+    }
     let join = Join { visitor: VisitorKey::derive(&sale.id, &visitor.subject), again: call.again };
-    let joined = gateway
-        .store
-        .join(&sale.id, vec![join])
-        .await
-        .map_err(|error| unavailable(&sale, &error))?
-        .pop()
-        .unwrap_or(Err(JoinRefusal::Full));
+    let mut joined = one(gateway, &sale, join).await?;
+    if let (Ok(Joined { arrival, new: true, .. }), Some(held)) = (&joined, &held)
+        && *arrival != held.arrival()
+    {
+        // A new number for somebody who shows another: it was lost just now, or is used up and stays so.
+        let shown = gateway.store.reenter(&sale.id, vec![held.record(&sale)]).await;
+        shown.map_err(|error| unavailable(&sale, &error))?;
+        joined = one(gateway, &sale, Join { again: false, ..join }).await?;
+    }
     let joined = match joined {
         Ok(joined) => joined,
         // A form's sender goes back to the room, which says the same in words.
@@ -59,11 +69,16 @@ pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call)
         Some(path) => Answer::see_other(path),
         None => {
             let stands = standing::of(gateway, &sale, joined.arrival);
-            let standing = stands.document(&sale.showing().view, false);
+            let standing = stands.document(&sale.showing(), false);
             Answer::json(StatusCode::OK, &Document { ticket, visitor: visitor.credential, standing })
         }
     };
     Ok(with_cookies(answer, [visitor.new_cookie, ticket_cookie]))
+}
+
+async fn one(gateway: &Gateway, sale: &LiveSale, join: Join) -> Result<Result<Joined, JoinRefusal>, Problem> {
+    let joined = gateway.store.join(&sale.id, vec![join]).await;
+    Ok(joined.map_err(|error| unavailable(sale, &error))?.pop().unwrap_or(Err(JoinRefusal::Full)))
 }
 
 /// The ticket of a visitor that joined, and the cookie that keeps it.

@@ -3,18 +3,21 @@
 use http::StatusCode;
 use pingora::http::RequestHeader;
 use ropeline_decision::cookie;
-use ropeline_queue::{Arrival, LeaveRefusal};
+use ropeline_queue::LeaveRefusal;
 
-use super::{Call, fields, find, held, no_ticket, unavailable};
+use super::{Call, fields, find, held, no_ticket, reachable, unavailable};
 use crate::answer::Answer;
 use crate::gateway::Gateway;
 use crate::problem::Problem;
 
 pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call) -> Result<Answer, Problem> {
     let sale = find(gateway, &call.sale)?;
+    if let Err(away) = reachable(&sale) {
+        return call.return_to.as_deref().map(Answer::see_other).ok_or(away);
+    }
     match held(gateway, &sale, &fields(head)) {
         Ok(held) => {
-            let arrival = Arrival(held.ticket.claims.arrival);
+            let arrival = held.arrival();
             let position = sale.position(arrival);
             let left =
                 gateway.store.leave(&sale.id, position).await.map_err(|error| unavailable(&sale, &error))?;

@@ -12,6 +12,7 @@ mod prepared;
 mod room;
 mod standing;
 mod status;
+mod unqueued;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use ropeline_decision::{JWKS_PATH, cookie, header as ours, presented};
+use ropeline_queue::{Arrival, JoinRecord, VisitorKey};
 use ropeline_store::StoreError;
 use ropeline_token::{Expect, Refusal, TicketClaims};
 
@@ -33,6 +35,10 @@ use body::referring_page;
 pub use body::{Call, parse_call, same_site_path};
 pub use pass::{Entry, Pass, straight_through};
 pub use room::{in_place as room_in_place, must_wait};
+pub use unqueued::let_in as let_in_unqueued;
+
+/// When to come again while the queue's store is away, in seconds; clients spread that by themselves.
+const RETRY_AFTER_S: u64 = 3;
 
 /// Answers one of the queue's own calls. `path` is in its one spelling and without a query.
 pub async fn answer(gateway: &Gateway, session: &mut Session, path: &str) -> Answer {
@@ -76,7 +82,7 @@ async fn route(gateway: &Gateway, session: &mut Session, path: &str) -> Result<A
         ["sales", sale, "snapshot"] => {
             reading(session.req_header())?;
             let sale = find(gateway, sale)?;
-            Ok(documents::snapshot(&sale))
+            documents::snapshot(&sale)
         }
         ["sales", sale, "room"] => {
             reading(session.req_header())?;
@@ -145,6 +151,9 @@ fn method_refused(allowed: &str) -> Problem {
 
 fn find(gateway: &Gateway, sale: &str) -> Result<Arc<LiveSale>, Problem> {
     gateway.sales.get(sale).ok_or_else(|| {
+        if !gateway.sales.are_complete() {
+            return store_away(sale);
+        }
         Problem::new(
             StatusCode::NOT_FOUND,
             "sale_unknown",
@@ -157,14 +166,29 @@ fn find(gateway: &Gateway, sale: &str) -> Result<Arc<LiveSale>, Problem> {
 /// The queue cannot be asked now. The shopper is told no more; the operator reads the log.
 fn unavailable(sale: &LiveSale, error: &StoreError) -> Problem {
     tracing::error!(sale = %sale.id, %error, "a shopper's call could not be carried out");
+    store_away(sale.id.as_str())
+}
+
+fn store_away(sale: &str) -> Problem {
     Problem::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "queue_unavailable",
-        "The queue cannot be reached for the moment",
+        "The queue's memory cannot be reached for the moment",
         "Your place is safe. Try again in a moment.",
     )
-    .sale(sale.id.as_str())
-    .retry_after(2)
+    .sale(sale)
+    .retry_after(RETRY_AFTER_S)
+}
+
+/// What only the store can answer is not asked while it is away: a crowd that comes again costs nothing, and nobody waits
+/// in vain.
+fn reachable(sale: &LiveSale) -> Result<(), Problem> {
+    if sale.is_away() { Err(store_away(sale.id.as_str())) } else { Ok(()) }
+}
+
+/// What a ticket says is answered from what is shown. Before the store has been reached, nothing is.
+fn known(sale: &LiveSale) -> Result<(), Problem> {
+    if sale.is_known() { Ok(()) } else { Err(store_away(sale.id.as_str())) }
 }
 
 fn unidentified(sale: &LiveSale, error: &Unidentified) -> Problem {
@@ -199,6 +223,30 @@ fn unidentified(sale: &LiveSale, error: &Unidentified) -> Problem {
 struct Held {
     visitor: Visitor,
     ticket: TicketClaims,
+}
+
+impl Held {
+    fn arrival(&self) -> Arrival {
+        Arrival(self.ticket.claims.arrival)
+    }
+
+    /// The ticket as the store keeps it.
+    fn record(&self, sale: &LiveSale) -> JoinRecord {
+        JoinRecord {
+            arrival: self.arrival(),
+            visitor: VisitorKey::derive(&sale.id, &self.visitor.subject),
+            joined_at: u32::try_from(self.ticket.claims.iat).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// Shows the store a ticket that a loss of it may have passed over, so that its visitor is on record again.
+async fn put_back(gateway: &Gateway, sale: &LiveSale, held: &Held) -> Result<(), Problem> {
+    if !sale.showing().view.was_passed_over(held.arrival()) {
+        return Ok(());
+    }
+    let shown = gateway.store.reenter(&sale.id, vec![held.record(sale)]).await;
+    shown.map_err(|error| unavailable(sale, &error))
 }
 
 /// The ticket a request presents for a sale: ours, of this epoch, and in the hands of its visitor.

@@ -40,7 +40,7 @@ pub struct Pass {
 /// Lets the sender of a request straight through, if the sale is one on demand and has room. `page`: a browser navigates,
 /// so whoever has no name yet is given one.
 pub async fn straight_through(gateway: &Gateway, head: &RequestHeader, sale: &LiveSale, page: bool) -> Entry {
-    if head.method == Method::HEAD || !has_room(&sale.showing().view) {
+    if head.method == Method::HEAD || sale.is_away() || !has_room(&sale.showing().view) {
         return Entry::Outside;
     }
     let fields = fields(head);

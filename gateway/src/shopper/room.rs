@@ -3,7 +3,6 @@
 use http::{HeaderValue, Method, StatusCode, header};
 use pingora::http::RequestHeader;
 use ropeline_decision::{cookie, header as ours, presented};
-use ropeline_queue::Arrival;
 use ropeline_token::Refusal;
 
 use super::claim::{self, Admitted};
@@ -50,7 +49,7 @@ pub async fn in_place(gateway: &Gateway, head: &RequestHeader, sale: &str, statu
             None => answer,
         };
     };
-    let stands = standing::of(gateway, &sale, Arrival(held.ticket.claims.arrival));
+    let stands = standing::of(gateway, &sale, held.arrival());
     let mut shown = stands.for_room(&sale.showing().view);
     if stands.may_claim() && head.method != Method::HEAD {
         match claim::admit(gateway, &sale, &held).await {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::gateway::Gateway;
 use crate::page;
-use crate::sales::LiveSale;
+use crate::sales::{LiveSale, Showing, Source};
 
 /// What a client is told about a ticket.
 #[derive(Clone, Debug, Serialize)]
@@ -23,6 +23,10 @@ pub(super) struct StandingDocument {
     pub(super) call_expires_at: Option<u64>,
     pub(super) recallable: bool,
     pub(super) paused_reason: Option<ropeline_queue::PauseReason>,
+    /// When this was true.
+    pub(super) as_of: u64,
+    /// The queue's store cannot be reached: nothing has become of it since, as far as is known here.
+    pub(super) store_away: bool,
 }
 
 /// Where a ticket stands now.
@@ -79,7 +83,9 @@ impl Stands {
     }
 
     /// The API's document. `admitted`: the request carries a valid admission token.
-    pub(super) fn document(&self, view: &SaleView, admitted: bool) -> StandingDocument {
+    pub(super) fn document(&self, showing: &Showing, admitted: bool) -> StandingDocument {
+        let view = &showing.view;
+        let store_away = showing.source != Source::Store;
         let state = match self.standing {
             _ if admitted => "admitted",
             Standing::Scheduled => "scheduled",
@@ -96,7 +102,7 @@ impl Stands {
             arrival: self.position.arrival.0,
             place: self.position.place.map(|place| place.0),
             ahead: self.ahead(),
-            eta: self.eta(),
+            eta: self.eta().filter(|_| !store_away),
             poll_after_ms: self.poll_after_ms(view),
             epoch: view.epoch.0,
             call_expires_at: match self.standing {
@@ -105,6 +111,8 @@ impl Stands {
             },
             recallable: matches!(self.standing, Standing::Lapsed { recallable: true }),
             paused_reason: view.paused_reason.clone(),
+            as_of: view.as_of.0,
+            store_away,
         }
     }
 

@@ -6,7 +6,7 @@ use ropeline_decision::{cookie, header as ours, presented};
 use ropeline_queue::Arrival;
 use ropeline_token::Expect;
 
-use super::{fields, find, held, no_ticket, standing};
+use super::{fields, find, held, known, no_ticket, standing};
 use crate::answer::Answer;
 use crate::gateway::Gateway;
 use crate::identity::Field;
@@ -27,9 +27,13 @@ pub(super) fn answer(gateway: &Gateway, head: &RequestHeader) -> Result<Answer, 
     let sale = find(gateway, &sale)?;
     let fields = fields(head);
     let held = held(gateway, &sale, &fields).map_err(|refusal| no_ticket(&sale, refusal))?;
-    let stands = standing::of(gateway, &sale, Arrival(held.ticket.claims.arrival));
+    known(&sale)?;
+    if sale.showing().view.was_passed_over(held.arrival()) {
+        gateway.returning.tell(&sale, held.record(&sale));
+    }
+    let stands = standing::of(gateway, &sale, held.arrival());
     let admitted = is_admitted(gateway, &sale, &fields, held.ticket.claims.arrival);
-    let document = stands.document(&sale.showing().view, admitted);
+    let document = stands.document(&sale.showing(), admitted);
     Ok(Answer::json(StatusCode::OK, &document))
 }
 

@@ -42,6 +42,19 @@ pub struct Join {
     pub again: bool,
 }
 
+/// What a store on a server has done since it was opened, for whoever watches it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreReport {
+    /// Commands sent to the server; a script is one.
+    pub commands: u64,
+    /// Batches of calls that changed something.
+    pub commits: u64,
+    /// Batches that were run again because another gateway was faster.
+    pub conflicts: u64,
+    /// Times that a sale went on after the server was restarted or replaced, or had lost a part of it.
+    pub recoveries: u64,
+}
+
 /// The state of all sales, shared by every gateway that opens the same store.
 ///
 /// Two layers of result: the outer [`StoreError`] says that the store could not do its work (or
@@ -154,4 +167,9 @@ pub trait QueueStore: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::UnknownSale`]; [`StoreError::Unavailable`] where the store is remote.
     async fn view(&self, sale: &SaleId) -> Result<Arc<SaleView>, StoreError>;
+
+    /// What the store has done so far; none where it has no server to talk to.
+    fn report(&self) -> Option<StoreReport> {
+        None
+    }
 }

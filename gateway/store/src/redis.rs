@@ -8,12 +8,14 @@
 //! The server's own clock is the sale's, held steady where it is set or where another server takes over.
 
 mod checkpoint;
+mod counts;
 mod entry;
 mod keys;
 mod link;
 mod loss;
 mod replica;
 mod sale;
+mod server;
 mod standing;
 mod writes;
 
@@ -32,13 +34,14 @@ use ropeline_queue::{
     JoinOptions, JoinRecord, JoinRefusal, Joined, LeaseEvent, LeaveRefusal, Position, Queue, SaleDefinition,
     SaleId, SaleView, Stock, TickInput, UnixMillis,
 };
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use self::checkpoint::{Checkpoint, Known, off};
 use self::link::{Link, Scripts};
 use self::sale::{Call, INBOX, Sale, Work, document, name, nonce};
 use self::standing::{Standing, Status};
-use crate::{Clock, Join, QueueStore, StoreError};
+use crate::{Clock, Join, QueueStore, StoreError, StoreReport};
 
 /// Where Redis is. Addresses are URLs: `redis://USER:PASSWORD@HOST:PORT/DATABASE`, or `rediss://` for TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +97,15 @@ impl RedisStore {
         Self::with_clock(settings, None)
     }
 
+    /// The same store, whose tasks and connections live on that runtime. Without one they live on whichever runtime makes
+    /// the call that needs them first, and end with it.
+    #[must_use]
+    pub fn living_on(self, home: Handle) -> Self {
+        // It is set once: this is the only place.
+        let _ = self.shared.link.home.set(home);
+        self
+    }
+
     fn with_clock(settings: &RedisSettings, clock: Option<Arc<dyn Clock>>) -> Result<Self, StoreError> {
         let link =
             Link::new(&settings.servers, settings.patience).map_err(|error| link::unavailable(&error))?;
@@ -131,7 +143,7 @@ impl RedisStore {
         // Sales that were asked for and do not exist.
         inboxes.retain(|_, inbox| !inbox.is_closed());
         let (inbox, calls) = mpsc::channel(INBOX);
-        tokio::spawn(Sale::new(sale.clone(), Arc::clone(&self.shared)).run(calls));
+        self.shared.link.spawn(Sale::new(sale.clone(), Arc::clone(&self.shared)).run(calls));
         inboxes.insert(sale.clone(), inbox.clone());
         inbox
     }
@@ -261,5 +273,9 @@ impl QueueStore for RedisStore {
 
     async fn view(&self, sale: &SaleId) -> Result<Arc<SaleView>, StoreError> {
         self.on_sale(sale, 1, |queue, now| Arc::new(queue.view(now))).await
+    }
+
+    fn report(&self) -> Option<StoreReport> {
+        Some(self.shared.link.counts.report())
     }
 }

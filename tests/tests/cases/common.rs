@@ -30,7 +30,8 @@ impl House {
 
     pub(crate) async fn with(sale: Sale, change: impl FnOnce(Settings) -> Settings) -> Self {
         let shop = Shop::open().await;
-        let gateway = Gateway::start(change(Settings::new(shop.address())), &[sale]).await;
+        let settings = Settings::new(shop.address()).on(crate::STORE);
+        let gateway = Gateway::start(change(settings), &[sale]).await;
         Self { shop, gateway }
     }
 
@@ -92,7 +93,8 @@ pub(crate) async fn with_origin_tuned(
 ) -> (Gateway, Origin) {
     let port = Port::free();
     let routes = r#"["/products", "/reservations", "/purchases", "/checkout"]"#;
-    let gateway = Gateway::start(Settings::new(port.address()), &[sale.set("routes", routes)]).await;
+    let settings = Settings::new(port.address()).on(crate::STORE);
+    let gateway = Gateway::start(settings, &[sale.set("routes", routes)]).await;
     let product = Product { id: SALE.to_owned(), total, hold_seconds };
     let origin = Origin::start_tuned(port, &gateway, &product, &gateway.url(""), tuning).await;
     (gateway, origin)

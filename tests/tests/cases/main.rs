@@ -8,6 +8,8 @@
     reason = "whatever goes wrong in here is a failure of the test"
 )]
 
+use ropeline_tests::gateway::Store;
+
 mod caching;
 mod capacity;
 mod common;
@@ -20,3 +22,6 @@ mod on_demand;
 mod pause;
 mod place;
 mod sold_out;
+
+/// Where the queue of each case lives. The same cases run on Redis, with several gateways: see `cases_on_redis`.
+const STORE: Store = Store::Embedded;

@@ -96,7 +96,8 @@ impl Scene {
         let decider = Arc::new(Decider::new(&Decides::Native, &self.keys, Arc::clone(&metrics)).unwrap());
         let room = Arc::new(Room::new().unwrap());
         let sales =
-            Sales::load(Arc::clone(&self.store), room, rules, Arc::clone(&self.keys), decider).await.unwrap();
+            Sales::new(Arc::clone(&self.store), room, rules, Arc::clone(&self.keys), decider, Vec::new());
+        sales.begin().await.unwrap();
         let sales = Arc::new(sales);
         let addresses: Vec<_> = relays.iter().map(|relay| relay.address.clone()).collect();
         let watch = BeaconWatch::new(

@@ -24,7 +24,7 @@ fn a_draw_is_signed_when_it_moves_on_and_at_no_other_time() {
     raw.opens_at = Some(NOW.plus(120_000));
     let mut queue = Queue::create(raw.check().unwrap(), [7; 32], NOW);
     let renderer = renderer();
-    let sale = LiveSale::new(Arc::new(queue.view(NOW)), &renderer);
+    let sale = LiveSale::new(Arc::new(queue.view(NOW)), Source::Store, &renderer);
     let shown = |queue: &mut Queue, after_ms: u64| {
         let now = NOW.plus(after_ms);
         queue.tick(TickInput::default(), now);
@@ -49,6 +49,6 @@ fn a_draw_is_signed_when_it_moves_on_and_at_no_other_time() {
 #[test]
 fn a_sale_without_a_draw_has_no_document() {
     let queue = Queue::create(RawDefinition::new("drop".parse().unwrap(), 10).check().unwrap(), [7; 32], NOW);
-    let sale = LiveSale::new(Arc::new(queue.view(NOW)), &renderer());
+    let sale = LiveSale::new(Arc::new(queue.view(NOW)), Source::Store, &renderer());
     assert!(sale.showing().draw.is_none());
 }

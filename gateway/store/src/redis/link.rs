@@ -1,13 +1,17 @@
 //! The connection to the server or cluster, made when it is needed and again when it is lost.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::cluster_async::ClusterConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, Pipeline, RedisError, Script};
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 use super::RedisServers;
+use super::counts::Counts;
 use crate::StoreError;
 
 /// The scripts, each with what it shares with the others.
@@ -44,9 +48,12 @@ impl Scripts {
 
 /// Where commands go.
 pub(super) struct Link {
-    source: Source,
+    source: Arc<Source>,
     patience: Duration,
     connection: Mutex<Option<Connection>>,
+    pub(super) counts: Counts,
+    /// Where connections and tasks live; the caller's runtime where none is set.
+    pub(super) home: OnceLock<Handle>,
 }
 
 enum Source {
@@ -86,12 +93,19 @@ impl Link {
                 Source::Cluster(Box::new(client.build()?))
             }
         };
-        Ok(Self { source, patience, connection: Mutex::default() })
+        Ok(Self {
+            source: Arc::new(source),
+            patience,
+            connection: Mutex::default(),
+            counts: Counts::default(),
+            home: OnceLock::new(),
+        })
     }
 
     /// Runs a command.
     pub(super) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
         let mut connection = self.connection().await?;
+        self.counts.commands.one_more();
         let answer = on!(&mut connection, command);
         self.judge(answer).await
     }
@@ -99,6 +113,7 @@ impl Link {
     /// Runs commands of one sale, one after the other but not as one.
     pub(super) async fn ask_all<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, StoreError> {
         let mut connection = self.connection().await?;
+        self.counts.commands.more(commands.len());
         let answer = on!(&mut connection, commands);
         self.judge(answer).await
     }
@@ -123,9 +138,11 @@ impl Link {
         };
         let mut connection = self.connection().await?;
         let known = command("EVALSHA", &script.digest);
+        self.counts.commands.one_more();
         let mut answer = on!(&mut connection, known);
         if answer.as_ref().is_err_and(|error: &RedisError| error.code() == Some("NOSCRIPT")) {
             let told = command("EVAL", script.text);
+            self.counts.commands.one_more();
             answer = on!(&mut connection, told);
         }
         self.judge(answer).await
@@ -136,22 +153,21 @@ impl Link {
         if let Some(connection) = &*held {
             return Ok(connection.clone());
         }
-        let made = self.connect().await.map_err(|error| unavailable(&error))?;
+        // A connection lives as long as the runtime that it was made on.
+        let made = self.spawn(connect(Arc::clone(&self.source), self.patience)).await;
+        let gone = |_| StoreError::Unavailable { reason: "the connection was not made".into() };
+        let made = made.map_err(gone)?.map_err(|error| unavailable(&error))?;
         Ok(held.insert(made).clone())
     }
 
-    async fn connect(&self) -> Result<Connection, RedisError> {
-        match &self.source {
-            Source::Single(client) => {
-                let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(self.patience))
-                    .set_response_timeout(Some(self.patience));
-                let made = client.get_multiplexed_async_connection_with_config(&config);
-                Ok(Connection::Single(Box::pin(made).await?))
-            }
-            Source::Cluster(client) => {
-                Ok(Connection::Cluster(Box::pin(client.get_async_connection()).await?))
-            }
+    /// Has a task go on where connections live.
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        match self.home.get() {
+            Some(home) => home.spawn(task),
+            None => tokio::spawn(task),
         }
     }
 
@@ -166,6 +182,19 @@ impl Link {
                 Err(unavailable(&error))
             }
         }
+    }
+}
+
+async fn connect(source: Arc<Source>, patience: Duration) -> Result<Connection, RedisError> {
+    match &*source {
+        Source::Single(client) => {
+            let config = AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(patience))
+                .set_response_timeout(Some(patience));
+            let made = client.get_multiplexed_async_connection_with_config(&config);
+            Ok(Connection::Single(Box::pin(made).await?))
+        }
+        Source::Cluster(client) => Ok(Connection::Cluster(Box::pin(client.get_async_connection()).await?)),
     }
 }
 

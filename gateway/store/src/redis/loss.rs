@@ -31,6 +31,7 @@ impl Sale {
         if standing.status == Status::Done {
             let generation = line.generation;
             tracing::warn!(sale = %self.id, generation, "the sale goes on after a restart or on another server");
+            self.shared.link.counts.recoveries.one_more();
             replica.version += 1;
             replica.head_run = standing.run;
             replica.line = line.name;
@@ -102,6 +103,7 @@ impl Sale {
         let standing: Standing = link.run(&self.shared.scripts.replace, &keys, &args).await?;
         let unused = if standing.status == Status::Done {
             list(link, &self.id).await?;
+            link.counts.recoveries.one_more();
             replica.version = version;
             replica.head_run = standing.run;
             replica.line = line.name;

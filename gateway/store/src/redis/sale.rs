@@ -105,7 +105,7 @@ impl Sale {
             if let Err(error) = &outcome
                 && !unknown
             {
-                tracing::warn!(sale = %self.id, %error, "calls came to nothing");
+                tracing::debug!(sale = %self.id, %error, "calls came to nothing");
             }
             for call in batch {
                 call.answer(outcome.clone());
@@ -168,6 +168,7 @@ impl Sale {
                 }
             };
             if standing.status == Status::Done {
+                self.shared.link.counts.commits.one_more();
                 replica.queue.keep();
                 replica.version += 1;
                 self.former = None;
@@ -183,6 +184,7 @@ impl Sale {
                     return Ok(());
                 }
                 replica.queue.undo();
+                self.shared.link.counts.conflicts.one_more();
                 if !standing.moved() {
                     now = self.now(standing.now_ms);
                     self.take_in(&standing, update);

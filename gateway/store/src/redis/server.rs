@@ -1,0 +1,79 @@
+//! What the servers say of themselves.
+
+use redis::Value;
+
+use super::RedisStore;
+use crate::StoreError;
+
+/// The first release whose scripts do what the store's need.
+const OLDEST: u32 = 7;
+
+impl RedisStore {
+    /// Asks the servers whether they are fit to keep a queue, and answers with what is wrong with them and how to mend it;
+    /// nothing where all is well.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when they cannot be asked.
+    pub async fn examine(&self) -> Result<Vec<String>, StoreError> {
+        let answer: Value = self.shared.link.ask(&redis::cmd("INFO")).await?;
+        let mut found = Vec::new();
+        texts(&answer, &mut |info| faults(info, &mut found));
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+}
+
+/// Every text in an answer: one server gives one, a cluster one for each node.
+fn texts(answer: &Value, look: &mut impl FnMut(&str)) {
+    match answer {
+        Value::BulkString(bytes) => look(&String::from_utf8_lossy(bytes)),
+        Value::VerbatimString { text, .. } | Value::SimpleString(text) => look(text),
+        Value::Array(values) | Value::Set(values) => values.iter().for_each(|value| texts(value, look)),
+        Value::Map(pairs) => pairs.iter().for_each(|(_, value)| texts(value, look)),
+        _ => {}
+    }
+}
+
+/// What is wrong with the server that gives this `INFO`.
+fn faults(info: &str, found: &mut Vec<String>) {
+    let field =
+        |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    if let Some(version) = field("redis_version")
+        && version
+            .split('.')
+            .next()
+            .and_then(|major| major.parse().ok())
+            .is_some_and(|major: u32| major < OLDEST)
+    {
+        found.push(format!("the server is Redis {version}; install Redis {OLDEST} or later"));
+    }
+    if let Some(policy) = field("maxmemory_policy").filter(|policy| *policy != "noeviction") {
+        found.push(format!(
+            "the server forgets what it likes when memory runs short (maxmemory-policy {policy}), places in the queue, \
+             too; set maxmemory-policy noeviction"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(version: &str, policy: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        let info =
+            format!("# Server\r\nredis_version:{version}\r\n# Memory\r\nmaxmemory_policy:{policy}\r\n");
+        faults(&info, &mut found);
+        found
+    }
+
+    #[test]
+    fn an_old_server_and_one_that_forgets_are_told_with_a_way_out() {
+        assert_eq!(found("7.0.15", "noeviction"), Vec::<String>::new());
+        assert_eq!(found("10.1.0", "noeviction"), Vec::<String>::new());
+        assert!(found("6.2.14", "noeviction")[0].contains("install Redis 7"));
+        assert!(found("7.4.1", "allkeys-lru")[0].contains("set maxmemory-policy noeviction"));
+        assert_eq!(found("6.0.0", "volatile-ttl").len(), 2);
+    }
+}

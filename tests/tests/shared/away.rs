@@ -1,0 +1,225 @@
+//! Redis goes, and comes back.
+
+use std::time::{Duration, Instant};
+
+use reqwest::StatusCode;
+use ropeline_test_redis::{Durable, Server};
+use ropeline_tests::gateway::{Gateway, Sale, Settings, Store};
+use ropeline_tests::http;
+use ropeline_tests::shop::{BODY, Shop};
+use ropeline_tests::visitor::Visitor;
+use ropeline_tests::wait::until;
+use serde_json::{Value, json};
+
+use crate::common::*;
+
+const WORDS: &str = "memory cannot be reached at the moment";
+
+/// A shop and two gateways on a Redis that keeps all that it is told.
+struct Place {
+    shop: Shop,
+    gateway: Gateway,
+    redis: Server,
+}
+
+impl Place {
+    async fn open(sale: Sale) -> Self {
+        let (shop, redis) = (Shop::open().await, Server::start(Durable::Always));
+        let settings = Settings::new(shop.address()).on(Store::At(redis.url(), 2));
+        let settings = settings.set("operator", "metrics_open", "true");
+        Self { gateway: Gateway::start(settings, &[sale]).await, shop, redis }
+    }
+
+    /// Every gateway says that the store is away, or that it is not.
+    async fn all_say(&self, away: bool) {
+        for node in self.gateway.nodes() {
+            until("the gateway has noticed", || async {
+                let shown = node.snapshot(SALE).await;
+                (shown.is_object() && shown["store_away"].is_object() == away).then_some(())
+            })
+            .await;
+        }
+    }
+
+    async fn metric(&self, name: &str) -> String {
+        let url = format!("http://{}/metrics", self.gateway.operator_address());
+        let text = http::client().get(url).send().await.unwrap().text().await.unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).to_owned()
+    }
+}
+
+#[tokio::test]
+async fn while_redis_is_away_the_admitted_pass_the_others_keep_their_places_and_the_room_says_so() {
+    let mut place = Place::open(sale_for_one()).await;
+    let (inside, waiting) = {
+        let inside = joined(&place.gateway).await;
+        admitted(&inside).await;
+        (inside, joined(&place.gateway).await)
+    };
+    let before = waiting.status(SALE).await.json();
+    assert_eq!((&before["state"], &before["store_away"]), (&json!("waiting"), &json!(false)));
+    assert_eq!(place.metric("ropeline_store_up{sale=\"drop\"}").await, "1");
+
+    place.redis.kill();
+    place.all_say(true).await;
+    for _ in place.gateway.nodes() {
+        assert_eq!(inside.visit(PAGE).await.text(), BODY, "an admitted shopper does not pass");
+        let status = waiting.status(SALE).await.json();
+        for (name, value) in
+            [("state", &before["state"]), ("arrival", &before["arrival"]), ("place", &before["place"])]
+        {
+            assert_eq!(&status[name], value, "{status}");
+        }
+        assert_eq!((&status["store_away"], &status["eta"]), (&json!(true), &Value::Null));
+        assert!(
+            number(&status["as_of"]) + 1_000 > number(&before["as_of"]),
+            "it says how old it is: {status}"
+        );
+        let page = waiting.visit(PAGE).await.text();
+        assert!(page.contains(WORDS) && page.contains("Your place is safe"), "{page}");
+        let stranger = Visitor::new(&place.gateway);
+        let page = stranger.visit(PAGE).await;
+        assert!(page.status == StatusCode::OK && page.text().contains(WORDS), "{}", page.text());
+        for answer in [stranger.join(SALE).await, waiting.claim(SALE).await, waiting.leave(SALE).await] {
+            let told = (answer.status, answer.problem());
+            assert_eq!(told, (StatusCode::SERVICE_UNAVAILABLE, "queue_unavailable".to_owned()));
+            assert!(answer.header("retry-after").is_some());
+        }
+        assert!(stranger.fetch(PAGE).await.problem() == "admission_missing");
+    }
+    assert_eq!(place.metric("ropeline_store_up{sale=\"drop\"}").await, "0");
+    for node in place.gateway.nodes() {
+        // If a balancer turned away from every gateway, nobody could pass.
+        let (status, text) = node.readiness().await;
+        assert!(status == StatusCode::OK && text.contains("store is away"), "{status} {text}");
+    }
+
+    place.redis.again();
+    place.all_say(false).await;
+    let after = waiting.status(SALE).await.json();
+    assert_eq!((&after["arrival"], &after["place"]), (&before["arrival"], &before["place"]));
+    let late = joined(&place.gateway).await;
+    assert!(
+        number(&late.status(SALE).await.json()["arrival"]) > number(&before["arrival"]),
+        "a number was given twice"
+    );
+    inside.leave(SALE).await;
+    admitted(&waiting).await;
+    assert_eq!(waiting.visit(PAGE).await.text(), BODY);
+    assert!(!place.shop.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_redis_that_does_not_answer_holds_up_nobody_for_long() {
+    let place = Place::open(sale_for_one()).await;
+    let inside = joined(&place.gateway).await;
+    admitted(&inside).await;
+    place.redis.freeze();
+    place.all_say(true).await;
+    let began = Instant::now();
+    for _ in 0..10 {
+        assert_eq!(Visitor::new(&place.gateway).join(SALE).await.problem(), "queue_unavailable");
+        assert_eq!(inside.visit(PAGE).await.text(), BODY);
+    }
+    // Far below what one call to the store would wait, ten times over.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    place.redis.thaw();
+    place.all_say(false).await;
+    joined(&place.gateway).await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_starts_without_redis_shows_the_room_protects_everything_and_joins_when_it_comes_back()
+{
+    let mut place = Place::open(sale_for_one()).await;
+    let inside = joined(&place.gateway).await;
+    admitted(&inside).await;
+    let waiting = joined(&place.gateway).await;
+    let arrival = waiting.status(SALE).await.json()["arrival"].clone();
+    place.redis.kill();
+    place.gateway.kill_and_restart().await;
+    for node in place.gateway.nodes() {
+        let (status, text) = node.readiness().await;
+        assert!(status == StatusCode::SERVICE_UNAVAILABLE && text.contains("not been reached"), "{text}");
+    }
+    for _ in place.gateway.nodes() {
+        assert_eq!(inside.visit(PAGE).await.text(), BODY, "an admitted shopper does not pass");
+        let page = Visitor::new(&place.gateway).visit(PAGE).await;
+        assert!(page.status == StatusCode::OK && page.text().contains(WORDS), "{}", page.text());
+        assert_eq!(waiting.status(SALE).await.problem(), "queue_unavailable", "nothing is made up");
+        assert_eq!(waiting.join(SALE).await.problem(), "queue_unavailable");
+        // Another sale of the store, of which nothing is known yet, may protect it.
+        assert_eq!(waiting.visit("/elsewhere").await.status, StatusCode::SERVICE_UNAVAILABLE);
+        let (status, settings) =
+            place.gateway.operator(reqwest::Method::GET, "/api/v1/queue/edge/settings", None).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "an edge would let everybody pass: {settings}");
+    }
+
+    place.redis.again();
+    place.all_say(false).await;
+    for node in place.gateway.nodes() {
+        until("it is ready", || async { (node.readiness().await.0 == StatusCode::OK).then_some(()) }).await;
+    }
+    assert_eq!(waiting.status(SALE).await.json()["arrival"], arrival);
+    assert_eq!(waiting.join(SALE).await.json()["arrival"], arrival);
+    assert_eq!(waiting.visit("/elsewhere").await.text(), BODY);
+    joined(&place.gateway).await;
+}
+
+#[tokio::test]
+async fn a_sale_may_let_everybody_in_while_its_store_is_away_for_at_most_so_long() {
+    let open_for = sale_for_one().set("store_away", r#"{ open_for = "8s" }"#);
+    let mut place = Place::open(open_for).await;
+    let inside = joined(&place.gateway).await;
+    admitted(&inside).await;
+    let waiting = joined(&place.gateway).await;
+    let settings = place.gateway.operator(reqwest::Method::GET, "/api/v1/queue/edge/settings", None).await.1;
+    assert_eq!(settings["policy"]["sales"][0]["gate"], "open", "an edge in front leaves it to the gateway");
+
+    place.redis.kill();
+    place.all_say(true).await;
+    let stranger = Visitor::new(&place.gateway);
+    for (who, visitor) in [("a stranger", &stranger), ("who waits", &waiting)] {
+        for _ in 0..3 {
+            assert_eq!(visitor.visit(PAGE).await.text(), BODY, "{who}");
+        }
+    }
+    assert_eq!(Visitor::new(&place.gateway).fetch(PAGE).await.problem(), "admission_missing");
+    let asked =
+        place.shop.requests().into_iter().filter(|request| request.header("ropeline-admission").len() == 1);
+    assert_eq!(asked.count(), 6, "each with an admission that the shop can check");
+    let snapshot = place.gateway.nodes()[0].snapshot(SALE).await;
+    assert_eq!(snapshot["store_away"], json!({ "open": true }));
+    let mut let_in = 0;
+    for node in 0..place.gateway.nodes().len() {
+        let url = place.gateway.nodes()[node].metrics_url();
+        let text = http::client().get(url).send().await.unwrap().text().await.unwrap();
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("ropeline_unqueued_admissions_total{sale=\"drop\"}"));
+        let_in += line.map_or(0, |line| line.trim().parse::<u64>().unwrap());
+    }
+    assert_eq!(let_in, 2, "one admission for each who came");
+
+    until("it is closed again", || async {
+        (Visitor::new(&place.gateway).visit(PAGE).await.text() != BODY).then_some(())
+    })
+    .await;
+    until("both say so", || async {
+        for node in place.gateway.nodes() {
+            if node.snapshot(SALE).await["store_away"] != json!({ "open": false }) {
+                return None;
+            }
+        }
+        Some(())
+    })
+    .await;
+    assert!(Visitor::new(&place.gateway).visit(PAGE).await.text().contains(WORDS));
+    assert_eq!(stranger.visit(PAGE).await.text(), BODY, "who was let in passes on");
+
+    place.redis.again();
+    place.all_say(false).await;
+    assert_ne!(Visitor::new(&place.gateway).visit(PAGE).await.text(), BODY);
+    assert_eq!(number(&waiting.join(SALE).await.json()["arrival"]), 1, "a place was lost");
+}

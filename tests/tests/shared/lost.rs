@@ -1,0 +1,146 @@
+//! Redis comes back with nothing.
+
+use std::collections::BTreeSet;
+
+use reqwest::StatusCode;
+use ropeline_tests::gateway::{Gateway, Settings, Store};
+use ropeline_tests::shop::{BODY, Shop};
+use ropeline_tests::visitor::Visitor;
+use ropeline_tests::wait::until;
+use serde_json::Value;
+
+use crate::common::*;
+
+/// Fifteen who wait behind three who are inside, and what each was told.
+struct Crowd {
+    inside: Vec<Visitor>,
+    waiting: Vec<(Visitor, Value)>,
+}
+
+async fn open() -> (Shop, Gateway, Crowd) {
+    let shop = Shop::open().await;
+    let sale = sale().set("max_active", "3").set("pace", r#"{ admit = 10, every = "100ms" }"#);
+    let gateway = Gateway::start(Settings::new(shop.address()).on(Store::Redis(2)), &[sale]).await;
+    let mut inside = Vec::new();
+    for _ in 0..3 {
+        let visitor = joined(&gateway).await;
+        admitted(&visitor).await;
+        inside.push(visitor);
+    }
+    let mut waiting = Vec::new();
+    for visitor in crowd(&gateway, 15).await {
+        let status = visitor.status(SALE).await.json();
+        assert_eq!(status["state"], "waiting", "{status}");
+        waiting.push((visitor, status));
+    }
+    (shop, gateway, Crowd { inside, waiting })
+}
+
+impl Crowd {
+    /// Everybody has the place that they had; whoever comes now is behind all of them, and goes in after them, each once.
+    async fn is_as_it_was(self, gateway: &Gateway) {
+        let mut last = 0;
+        for (visitor, before) in &self.waiting {
+            let after = visitor.status(SALE).await.json();
+            assert_eq!(
+                (&after["arrival"], &after["place"]),
+                (&before["arrival"], &before["place"]),
+                "{after}"
+            );
+            let joined = visitor.join(SALE).await.json();
+            assert_eq!(joined["arrival"], before["arrival"], "another number: {joined}");
+            last = last.max(number(&before["arrival"]));
+        }
+        let late = joined(gateway).await;
+        let behind = number(&late.status(SALE).await.json()["arrival"]);
+        assert!(behind > last, "{behind} was given before");
+        for visitor in &self.inside {
+            assert_eq!(visitor.visit(PAGE).await.text(), BODY, "an admitted shopper does not pass");
+        }
+        let mut places = BTreeSet::new();
+        let mut leaving: Vec<Visitor> = self.inside;
+        let mut waiting: Vec<Visitor> = self.waiting.into_iter().map(|(visitor, _)| visitor).collect();
+        waiting.push(late);
+        while !waiting.is_empty() {
+            for visitor in leaving.drain(..) {
+                assert_eq!(visitor.leave(SALE).await.status, StatusCode::NO_CONTENT);
+            }
+            let (visitor, claimed) = until("somebody else is called", || async {
+                let sale = gateway.sale(SALE).await;
+                let busy = number(&sale["active"]) + number(&sale["unclaimed"]);
+                assert!(busy <= 3, "the cap does not hold: {sale}");
+                for at in 0..waiting.len() {
+                    let answer = waiting[at].claim(SALE).await;
+                    if answer.status == StatusCode::OK {
+                        return Some((at, answer.json()));
+                    }
+                }
+                None
+            })
+            .await;
+            let visitor = waiting.remove(visitor);
+            let arrival = number(&visitor.status(SALE).await.json()["arrival"]);
+            assert!(places.insert(arrival), "{arrival} went in twice: {claimed}");
+            leaving.push(visitor);
+        }
+        assert_eq!(places.last(), Some(&behind), "{places:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_redis_that_was_emptied_is_told_again_and_everybody_keeps_the_place() {
+    let (_shop, mut gateway, crowd) = open().await;
+    gateway.redis().again_empty();
+    until("the sale goes on", || async {
+        let answer = gateway.operator(reqwest::Method::GET, "/api/v1/operator/sales/drop", None).await;
+        (answer.0 == StatusCode::OK).then_some(())
+    })
+    .await;
+    until("it is shown to go on", || async {
+        for node in gateway.nodes() {
+            if !node.snapshot(SALE).await["store_away"].is_null() {
+                return None;
+            }
+        }
+        Some(())
+    })
+    .await;
+    crowd.is_as_it_was(&gateway).await;
+}
+
+#[tokio::test]
+async fn what_is_flushed_under_running_gateways_is_told_again() {
+    let (_shop, mut gateway, crowd) = open().await;
+    gateway.redis().ask(&["FLUSHALL"]);
+    crowd.is_as_it_was(&gateway).await;
+}
+
+#[tokio::test]
+async fn when_redis_and_every_gateway_have_lost_everything_the_tickets_bring_it_back() {
+    let (_shop, mut gateway, crowd) = open().await;
+    for node in gateway.nodes_mut() {
+        node.process().kill();
+    }
+    gateway.redis().again_empty();
+    for node in gateway.nodes_mut() {
+        node.restart().await;
+    }
+    let snapshot = gateway.nodes()[0].snapshot(SALE).await;
+    assert!(snapshot["losses"].is_u64(), "{snapshot}");
+    let Crowd { inside, waiting } = crowd;
+    for visitor in &inside {
+        assert_eq!(visitor.visit(PAGE).await.text(), BODY, "an admitted shopper does not pass");
+    }
+    // A stranger who is quicker than all of them comes after them.
+    let stranger = joined(&gateway).await;
+    let behind = number(&stranger.status(SALE).await.json()["arrival"]);
+    for (at, (visitor, before)) in waiting.iter().enumerate() {
+        assert!(number(&before["arrival"]) < behind);
+        // A look at the page is enough to be on record again; so is joining, whatever the ticket's cookie has become.
+        if at % 2 == 0 {
+            visitor.status(SALE).await;
+        }
+        let joined = visitor.join(SALE).await.json();
+        assert_eq!(joined["arrival"], before["arrival"], "another number: {joined}");
+    }
+}
