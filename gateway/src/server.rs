@@ -228,6 +228,8 @@ async fn open_store(
     clock: &Arc<dyn Clock>,
     home: &Handle,
 ) -> anyhow::Result<Arc<dyn QueueStore>> {
+    #[cfg(not(feature = "redis"))]
+    let _ = home;
     match &config.store {
         Store::Embedded(path) => Ok(Arc::new(EmbeddedStore::open(path, Arc::clone(clock))?)),
         #[cfg(feature = "redis")]

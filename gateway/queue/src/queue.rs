@@ -24,6 +24,7 @@ mod journal;
 mod loss;
 mod operator;
 mod replica;
+mod shared_health;
 #[cfg(test)]
 mod tests;
 

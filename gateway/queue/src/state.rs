@@ -36,6 +36,9 @@ pub struct Core {
     /// Numbers that may have been lost with the store, and are nobody's until somebody shows up with one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) skipped: Vec<Range<u64>>,
+    /// What gateways that share the sale find amiss with the shop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) healths: Vec<SharedHealth>,
     pub(crate) pacer: Pacer,
     pub(crate) ratio: ClaimRatio,
     pub(crate) flow: Flow,
@@ -54,6 +57,17 @@ pub(crate) struct BeaconDraw {
     pub(crate) signature: Option<BeaconSignature>,
     /// Why the draw is made without it.
     pub(crate) fallback: Option<Fallback>,
+}
+
+/// The limit that one gateway's view of the shop's health sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SharedHealth {
+    /// Which gateway.
+    pub(crate) from: u64,
+    /// Most visitors that the shop can take.
+    pub(crate) limit: u32,
+    /// When it said so last.
+    pub(crate) at: UnixMillis,
 }
 
 /// How far a draw has come, and all that is published of it. Only the whole may be kept elsewhere: places without what
@@ -147,6 +161,7 @@ impl Core {
             calls: CallLog::default(),
             bygone: Bygone::default(),
             skipped: Vec::new(),
+            healths: Vec::new(),
             pacer: Pacer::full(definition.pace, now),
             ratio: ClaimRatio::default(),
             flow: Flow::expecting(definition.pace, definition.compensate_no_shows),

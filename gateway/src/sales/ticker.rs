@@ -1,13 +1,13 @@
 //! Moves every sale on, several times a second, without anybody asking: leases end, calls lapse, batches are called.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
-use ropeline_store::{Clock, QueueStore};
+use ropeline_store::{Clock, QueueStore, StoreError};
 use tokio::time::MissedTickBehavior;
 
 use super::Sales;
@@ -26,6 +26,8 @@ pub struct Ticker {
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
     every: Duration,
+    /// Why the store could not be reached since the start, as last told: the log must not drown in it.
+    told: Mutex<Option<StoreError>>,
 }
 
 impl Ticker {
@@ -38,18 +40,25 @@ impl Ticker {
         clock: Arc<dyn Clock>,
         every: Duration,
     ) -> Self {
-        Self { sales, store, metrics, clock, every }
+        Self { sales, store, metrics, clock, every, told: Mutex::default() }
+    }
+
+    async fn begin(&self) {
+        let Err(error) = self.sales.begin().await else {
+            tracing::info!("the queue's store has been reached, and all of its sales are known");
+            return;
+        };
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.as_ref() != Some(&error) {
+            tracing::error!(%error, "the queue's store has not been reached yet");
+            *told = Some(error);
+        }
     }
 
     /// All sales at once: one whose part of the store does not answer must not hold up the others.
     async fn tick_all(&self) {
         if !self.sales.are_complete() {
-            match self.sales.begin().await {
-                Ok(()) => {
-                    tracing::info!("the queue's store has been reached, and all of its sales are known");
-                }
-                Err(error) => tracing::error!(%error, "the queue's store has not been reached yet"),
-            }
+            self.begin().await;
         }
         let sales = self.sales.all();
         join_all(sales.iter().map(|sale| async {

@@ -82,6 +82,8 @@ struct Shared {
     link: Link,
     scripts: Scripts,
     checkpoint: Option<Checkpoint>,
+    /// Tells this store from those of other gateways.
+    id: u64,
     /// Instead of the server's.
     clock: Option<Arc<dyn Clock>>,
 }
@@ -110,7 +112,8 @@ impl RedisStore {
         let link =
             Link::new(&settings.servers, settings.patience).map_err(|error| link::unavailable(&error))?;
         let checkpoint = settings.checkpoint.clone().map(Checkpoint::new);
-        let shared = Arc::new(Shared { link, scripts: Scripts::new(), checkpoint, clock });
+        let id = u64::from_le_bytes(nonce()?);
+        let shared = Arc::new(Shared { link, scripts: Scripts::new(), checkpoint, id, clock });
         Ok(Self { shared, inboxes: Mutex::default() })
     }
 
@@ -173,7 +176,7 @@ impl QueueStore for RedisStore {
 
     async fn create(&self, definition: SaleDefinition, draw_secret: [u8; 32]) -> Result<(), StoreError> {
         let sale = definition.id.clone();
-        let Shared { link, scripts, checkpoint, clock } = &*self.shared;
+        let Shared { link, scripts, checkpoint, clock, .. } = &*self.shared;
         let keys = [keys::head(&sale), keys::log(&sale)];
         let found: Standing = link.run(&scripts.sync, &keys, &["", "0"]).await?;
         if found.status != Status::None {
@@ -264,7 +267,9 @@ impl QueueStore for RedisStore {
     }
 
     async fn tick(&self, sale: &SaleId, input: TickInput) -> Result<Arc<SaleView>, StoreError> {
+        let from = self.shared.id;
         self.on_sale(sale, 1, move |queue, now| {
+            queue.share_health(from, input, now);
             queue.tick(input, now);
             Arc::new(queue.view(now))
         })

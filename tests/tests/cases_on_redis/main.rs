@@ -20,6 +20,8 @@ mod common;
 mod eta;
 #[path = "../cases/forgery.rs"]
 mod forgery;
+#[path = "../cases/health.rs"]
+mod health;
 #[path = "../cases/on_demand.rs"]
 mod on_demand;
 #[path = "../cases/pause.rs"]

@@ -16,7 +16,9 @@ impl Queue {
     }
 
     fn call_paced(&mut self) -> u64 {
-        let Some(health) = self.health else { return 0 };
+        if self.health.is_none() {
+            return 0;
+        }
         if self.present_backlog() != Backlog::Waiting {
             return 0;
         }
@@ -27,7 +29,7 @@ impl Queue {
         if limit == 0 {
             return 0;
         }
-        if let Some(healthy) = health.health_limit {
+        if let Some(healthy) = self.healthy() {
             limit = limit.min(u64::from(healthy).saturating_sub(self.busy()));
         }
         let called = self.call(limit, None);
@@ -74,8 +76,7 @@ impl Queue {
             return (Some(measured), None);
         }
         // Who is past the room there is waits for others to be done, and how long that takes nobody knows yet.
-        let healthy = self.health.and_then(|health| health.health_limit);
-        let free = healthy.map_or(u64::MAX, |healthy| u64::from(healthy).saturating_sub(self.busy()));
+        let free = self.healthy().map_or(u64::MAX, |healthy| u64::from(healthy).saturating_sub(self.busy()));
         let reach = self.room().min(free).saturating_sub(self.recalls.len() as u64);
         match flow.forecast() {
             Some(forecast) if reach > 0 => {

@@ -14,6 +14,7 @@ mod expected_waits;
 mod losing;
 mod model;
 mod replica;
+mod shared_health;
 
 /// A sale that is open from the start, with a minute to claim, a minute of grace and five of lease.
 pub(super) fn open_sale(max_active: u32) -> RawDefinition {
