@@ -1,5 +1,5 @@
 //! The cases of `cases` that the queue has a part in, once more: on Redis, with two gateways, where each request goes to the
-//! other one in turn.
+//! other one in turn. And what only several gateways, or a Redis that goes, can bring about.
 
 #![allow(
     clippy::expect_used,
@@ -10,6 +10,7 @@
 
 use ropeline_tests::gateway::Store;
 
+mod away;
 #[path = "../cases/caching.rs"]
 mod caching;
 #[path = "../cases/capacity.rs"]
@@ -22,12 +23,15 @@ mod eta;
 mod forgery;
 #[path = "../cases/health.rs"]
 mod health;
+mod lost;
 #[path = "../cases/on_demand.rs"]
 mod on_demand;
+mod one_queue;
 #[path = "../cases/pause.rs"]
 mod pause;
 #[path = "../cases/place.rs"]
 mod place;
+mod racing;
 #[path = "../cases/sold_out.rs"]
 mod sold_out;
 

@@ -38,7 +38,7 @@ async fn open() -> (Shop, Gateway, Crowd) {
 
 impl Crowd {
     /// Everybody has the place that they had; whoever comes now is behind all of them, and goes in after them, each once.
-    async fn is_as_it_was(self, gateway: &Gateway) {
+    async fn goes_on_as_it_was(self, gateway: &Gateway) {
         let mut last = 0;
         for (visitor, before) in &self.waiting {
             let after = visitor.status(SALE).await.json();
@@ -65,12 +65,12 @@ impl Crowd {
             for visitor in leaving.drain(..) {
                 assert_eq!(visitor.leave(SALE).await.status, StatusCode::NO_CONTENT);
             }
-            let (visitor, claimed) = until("somebody else is called", || async {
+            let (at, claimed) = until("somebody else is called", || async {
                 let sale = gateway.sale(SALE).await;
                 let busy = number(&sale["active"]) + number(&sale["unclaimed"]);
                 assert!(busy <= 3, "the cap does not hold: {sale}");
-                for at in 0..waiting.len() {
-                    let answer = waiting[at].claim(SALE).await;
+                for (at, visitor) in waiting.iter().enumerate() {
+                    let answer = visitor.claim(SALE).await;
                     if answer.status == StatusCode::OK {
                         return Some((at, answer.json()));
                     }
@@ -78,7 +78,7 @@ impl Crowd {
                 None
             })
             .await;
-            let visitor = waiting.remove(visitor);
+            let visitor = waiting.remove(at);
             let arrival = number(&visitor.status(SALE).await.json()["arrival"]);
             assert!(places.insert(arrival), "{arrival} went in twice: {claimed}");
             leaving.push(visitor);
@@ -105,14 +105,14 @@ async fn a_redis_that_was_emptied_is_told_again_and_everybody_keeps_the_place() 
         Some(())
     })
     .await;
-    crowd.is_as_it_was(&gateway).await;
+    crowd.goes_on_as_it_was(&gateway).await;
 }
 
 #[tokio::test]
 async fn what_is_flushed_under_running_gateways_is_told_again() {
     let (_shop, mut gateway, crowd) = open().await;
     gateway.redis().ask(&["FLUSHALL"]);
-    crowd.is_as_it_was(&gateway).await;
+    crowd.goes_on_as_it_was(&gateway).await;
 }
 
 #[tokio::test]
