@@ -459,7 +459,7 @@ impl Store {
         })
     }
 
-    /// Ends holds that are due and forgets old keys. Claims do the former by themselves; this keeps the figures fresh.
+    /// Ends holds that are due and forgets old keys and events. Claims do the former by themselves; this keeps the figures fresh.
     ///
     /// # Errors
     /// When the books cannot be written.

@@ -167,10 +167,14 @@ pub enum Pace {
         admit: u32,
         /// The time in which `admit` are called.
         per_ms: u64,
-        /// Most that may be called at once after a quiet spell.
+        /// Most that may be called at once after a quiet spell; at least what is earned in [`LONGEST_TICK_MS`].
         burst: u32,
     },
 }
+
+/// The longest that passes between two ticks while all goes well, in milliseconds. What a smooth pace earns in it must fit
+/// into its burst, or the pace would never come true.
+pub const LONGEST_TICK_MS: u64 = 200;
 
 impl Default for Pace {
     fn default() -> Self {
@@ -406,7 +410,15 @@ impl RawDefinition {
             Pace::Smooth { admit, per_ms, burst } => {
                 faults.unless(admit >= 1, "pace.admit", "at least 1");
                 faults.span("pace.per_ms", per_ms, 1);
-                faults.unless(burst >= 1, "pace.burst", "at least 1");
+                let earned = (u64::from(admit) * LONGEST_TICK_MS).div_ceil(per_ms.max(1));
+                let least = u32::try_from(earned).unwrap_or(u32::MAX).max(1);
+                faults.unless(
+                    burst >= least,
+                    "pace.burst",
+                    &format!(
+                        "at least {least}, as many as the pace earns in the {LONGEST_TICK_MS} ms between two calls"
+                    ),
+                );
             }
         }
     }

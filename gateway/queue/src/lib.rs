@@ -24,8 +24,8 @@ pub mod visitors;
 
 pub use calls::{CallBatch, CallLog};
 pub use definition::{
-    DefinitionErrors, DrawBeacon, DrawDefinition, FieldError, Pace, Protect, RawDefinition, SaleDefinition,
-    StoreAway,
+    DefinitionErrors, DrawBeacon, DrawDefinition, FieldError, LONGEST_TICK_MS, Pace, Protect, RawDefinition,
+    SaleDefinition, StoreAway,
 };
 pub use manifest::{DrawState, Fallback, Manifest, Promise, Source, Trust, hex};
 pub use outcome::{

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ropeline_queue::LONGEST_TICK_MS;
 use ropeline_token::Leeway;
 
 use super::read::Section;
@@ -16,7 +17,7 @@ pub struct QueueSettings {
     pub issuer: String,
     /// How far clocks may differ.
     pub leeway: Leeway,
-    /// How often each sale is moved on; at most a second, so that an ended lease frees its capacity in time.
+    /// How often each sale is moved on; at most [`LONGEST_TICK_MS`], on which the paces of sales rest.
     pub tick_every: Duration,
 }
 
@@ -57,8 +58,8 @@ pub(super) fn read(section: Section<'_>) -> QueueSettings {
             Leeway::from_seconds(leeway.as_secs())
                 .map_err(|error| Fault::new(error.to_string(), "write \"5s\""))
         }),
-        tick_every: section.or("tick_every", Duration::from_millis(200), |item| {
-            item.duration_in(Duration::from_millis(20), Duration::from_secs(1))
+        tick_every: section.or("tick_every", Duration::from_millis(LONGEST_TICK_MS), |item| {
+            item.duration_in(Duration::from_millis(20), Duration::from_millis(LONGEST_TICK_MS))
         }),
     };
     section.finish();

@@ -401,7 +401,7 @@ fn queue_store_and_limit_faults() {
         refused(leeway, &format!("api_prefix = {prefix:?}"), "queue.api_prefix", "not a path prefix");
     }
     refused(leeway, "issuer = \"\"", "queue.issuer", "not an issuer");
-    refused(leeway, "tick_every = \"2s\"", "queue.tick_every", "out of range");
+    refused(leeway, "tick_every = \"201ms\"", "queue.tick_every", "out of range");
     refused("threads = 2", "threads = 0", "limits.threads", "out of range");
     refused("threads = 2", "threads = \"2\"", "limits.threads", "not a whole number");
     refused("threads = 2", "header_bytes = \"1KiB\"", "limits.header_bytes", "out of range");

@@ -191,10 +191,10 @@ fn origin_config(plan: &Plan, url: &str, folder: &Path) -> anyhow::Result<RawCon
             leeway_seconds: 5,
         },
         payments: RawPayments {
-            webhook_secret: format!("whsec_{secret}"),
+            webhook_secret: Some(format!("whsec_{secret}")),
             reconcile_seconds: 2,
             provider: RawProvider::Test,
-            test_delay_ms: 2_000,
+            test_delay_ms: Some(2_000),
             test_database: None,
             stripe: None,
         },

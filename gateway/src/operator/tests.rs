@@ -213,11 +213,11 @@ async fn a_sale_is_created_once_listed_shown_and_changed() {
     let (status, put) =
         running.call(Method::PUT, "/api/v1/operator/sales/drop", Some(definition.clone())).await;
     assert_eq!((status, &put["definition"]["max_active"]), (200, &json!(20)));
-    let patch = json!({ "lease_ms": 5_000, "pace": { "batch": null, "smooth": { "admit": 1, "per_ms": 10, "burst": 1 } } });
+    let patch = json!({ "lease_ms": 5_000, "pace": { "batch": null, "smooth": { "admit": 1, "per_ms": 1_000, "burst": 1 } } });
     let (status, patched) = running.call(Method::PATCH, "/api/v1/operator/sales/drop", Some(patch)).await;
     assert_eq!(status, 200, "{patched}");
     assert_eq!(patched["definition"]["max_active"], 20);
-    assert_eq!(patched["definition"]["pace"]["smooth"]["per_ms"], 10);
+    assert_eq!(patched["definition"]["pace"]["smooth"]["per_ms"], 1_000);
     assert_eq!(*running.watched.refreshed.lock().unwrap(), ["drop"; 3]);
 
     definition["id"] = json!("other");

@@ -19,14 +19,12 @@ pub struct RawPayments {
     #[serde(default)]
     pub provider: RawProvider,
     /// Shared with the test provider, which signs its webhooks with it.
-    #[serde(default)]
-    pub webhook_secret: String,
+    pub webhook_secret: Option<String>,
     /// How often unsettled purchases are asked about.
     #[serde(default = "default_reconcile_seconds")]
     pub reconcile_seconds: u64,
-    /// How long the test provider's slow cards take.
-    #[serde(default = "default_test_delay_ms")]
-    pub test_delay_ms: u64,
+    /// How long the test provider's slow cards take; 5000 by default.
+    pub test_delay_ms: Option<u64>,
     /// File of the test provider's own books. Beside the shop's, if those are a file; needed if they are not.
     pub test_database: Option<PathBuf>,
     /// The Stripe account, if that is the provider.
@@ -65,9 +63,6 @@ pub struct RawStripe {
 
 fn default_reconcile_seconds() -> u64 {
     5
-}
-fn default_test_delay_ms() -> u64 {
-    5_000
 }
 fn default_base_url() -> String {
     "https://api.stripe.com".to_owned()
@@ -108,7 +103,10 @@ pub(super) fn check(
 ) -> Option<PaymentsConfig> {
     match (raw.provider, &raw.stripe) {
         (RawProvider::Test, None) => test(raw, database, faults),
-        (RawProvider::Stripe, Some(stripe)) => account(stripe, products, public_url, faults),
+        (RawProvider::Stripe, Some(stripe)) => {
+            refuse_test_settings(raw, faults);
+            account(stripe, products, public_url, faults)
+        }
         (RawProvider::Test, Some(_)) => {
             faults.add("payments.stripe", "is not used; say provider = \"stripe\", or take it out");
             None
@@ -123,13 +121,29 @@ pub(super) fn check(
     }
 }
 
+/// Who sets these beside Stripe takes them for Stripe's.
+fn refuse_test_settings(raw: &RawPayments, faults: &mut Faults) {
+    for (is_set, field, mend) in [
+        (
+            raw.webhook_secret.is_some(),
+            "payments.webhook_secret",
+            "is the test provider's; Stripe's stand in payments.stripe.webhook_secrets",
+        ),
+        (raw.test_delay_ms.is_some(), "payments.test_delay_ms", "is the test provider's; take it out"),
+        (raw.test_database.is_some(), "payments.test_database", "is the test provider's; take it out"),
+    ] {
+        faults.check(!is_set, field, mend);
+    }
+}
+
 fn test(raw: &RawPayments, database: &Database, faults: &mut Faults) -> Option<PaymentsConfig> {
+    let delay = raw.test_delay_ms.unwrap_or(5_000);
     faults.check(
-        raw.test_delay_ms <= 3_600_000,
+        delay <= 3_600_000,
         "payments.test_delay_ms",
-        format!("must be at most 3600000, is {}", raw.test_delay_ms),
+        format!("must be at most 3600000, is {delay}"),
     );
-    let Some(secret) = WebhookSecret::new(&raw.webhook_secret) else {
+    let Some(secret) = raw.webhook_secret.as_deref().and_then(WebhookSecret::new) else {
         faults.add(
             "payments.webhook_secret",
             "must have at least 16 characters and no spaces; take 32 random ones",
@@ -151,7 +165,7 @@ fn test(raw: &RawPayments, database: &Database, faults: &mut Faults) -> Option<P
             return None;
         }
     };
-    Some(PaymentsConfig::Test { secret, delay: Duration::from_millis(raw.test_delay_ms), database })
+    Some(PaymentsConfig::Test { secret, delay: Duration::from_millis(delay), database })
 }
 
 fn account(

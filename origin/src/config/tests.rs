@@ -219,6 +219,13 @@ fn a_stripe_account_needs_its_secrets_and_nothing_of_the_test_provider() {
         with("webhook_secrets", "at_once = [\"ideal\", \"i deal\"]\nwebhook_secrets"),
         ["payments.stripe.at_once"]
     );
+    for (written, field) in [
+        ("webhook_secret = \"whsec_0123456789abcdef\"", "payments.webhook_secret"),
+        ("test_delay_ms = 1", "payments.test_delay_ms"),
+        ("test_database = \"p.db\"", "payments.test_database"),
+    ] {
+        assert_eq!(with("[payments.stripe]", &format!("{written}\n[payments.stripe]")), [field]);
+    }
     let shown = format!(
         "{:?}",
         RawConfig::from_toml(&GOOD.replace("webhook_secret = \"whsec_0123456789abcdef\"", STRIPE))

@@ -49,6 +49,7 @@ suite! {
         a_key_in_flight_is_left_to_its_node_until_the_lease_is_over,
         a_settled_purchase_is_answered_whatever_the_lease,
         answers_are_forgotten_after_three_days_but_no_call_that_is_under_way,
+        events_are_forgotten_after_thirty_days,
         what_the_payment_service_calls_a_purchase_is_kept;
     numbered:
         chosen_units_go_all_or_nothing_and_come_back_together,

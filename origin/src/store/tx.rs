@@ -111,6 +111,9 @@ pub(crate) trait Tx: Send {
     /// those that are locked.
     fn forget_keys(&mut self, before: i64) -> impl Future<Output = Result<(), WriteError>> + Send;
 
+    /// Forgets the events of the payment service that came before `before` (Unix milliseconds).
+    fn forget_events(&mut self, before: i64) -> impl Future<Output = Result<(), WriteError>> + Send;
+
     /// Reads a reservation and locks it, and before it the bucket that its units belong to, since [`Self::put`] may give
     /// them back.
     fn reservation(

@@ -111,10 +111,10 @@ pub fn raw_config(database: PathBuf, jwks_file: PathBuf, total: i64) -> RawConfi
             leeway_seconds: 5,
         },
         payments: RawPayments {
-            webhook_secret: SECRET.into(),
+            webhook_secret: Some(SECRET.into()),
             reconcile_seconds: 1,
             provider: RawProvider::Test,
-            test_delay_ms: 3_600_000,
+            test_delay_ms: Some(3_600_000),
             test_database: None,
             stripe: None,
         },

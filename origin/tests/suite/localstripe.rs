@@ -9,11 +9,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use ropeline_origin::config::RawProvider;
 use serde_json::{Value, json};
 
 use crate::common::{Shop, client, said};
-use crate::stripe::{ACCOUNT, ENDPOINT, stripe};
+use crate::stripe::{ACCOUNT, ENDPOINT, by_stripe};
 
 const VERSION: &str = "1.15.10";
 /// On loopback alone, without a file of its own in the folder for temporary ones.
@@ -89,8 +88,7 @@ impl LocalStripe {
 
     async fn shop(&self, total: i64, reconcile_seconds: u64) -> Shop {
         Shop::open_with(total, |raw| {
-            raw.payments.provider = RawProvider::Stripe;
-            raw.payments.stripe = Some(stripe(self.base.clone()));
+            raw.payments = by_stripe(self.base.clone());
             raw.payments.reconcile_seconds = reconcile_seconds;
         })
         .await

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest::Method;
-use ropeline_origin::config::{RawProvider, RawStripe};
+use ropeline_origin::config::{RawPayments, RawProvider, RawStripe};
 use ropeline_payment_service::{Payment, PaymentService, Plan, State, sign};
 use serde_json::Value;
 
@@ -23,13 +23,21 @@ pub(crate) struct Paid {
     pub(crate) service: PaymentService,
 }
 
-pub(crate) fn stripe(base_url: String) -> RawStripe {
-    RawStripe {
+pub(crate) fn by_stripe(base_url: String) -> RawPayments {
+    let account = RawStripe {
         secret_key: ACCOUNT.into(),
         webhook_secrets: vec![ENDPOINT.into()],
         base_url,
         at_once: vec!["ideal".into()],
         timeout_seconds: 2,
+    };
+    RawPayments {
+        provider: RawProvider::Stripe,
+        webhook_secret: None,
+        reconcile_seconds: 1,
+        test_delay_ms: None,
+        test_database: None,
+        stripe: Some(account),
     }
 }
 
@@ -45,8 +53,7 @@ impl Paid {
     ) -> Self {
         let service = PaymentService::start(plan, ACCOUNT).await.unwrap();
         let shop = Shop::open_with(total, |raw| {
-            raw.payments.provider = RawProvider::Stripe;
-            raw.payments.stripe = Some(stripe(service.base_url()));
+            raw.payments = by_stripe(service.base_url());
             change(raw);
         })
         .await;

@@ -44,6 +44,20 @@ fn every_fault_is_reported_at_once_with_its_member() {
 }
 
 #[test]
+fn a_burst_that_would_keep_the_pace_from_coming_true_is_refused() {
+    let check = |admit, per_ms, burst| {
+        let mut raw = raw();
+        raw.pace = Pace::Smooth { admit, per_ms, burst };
+        raw.check().map(drop).map_err(|error| error.to_string())
+    };
+    assert!(check(100, 1_000, 19).unwrap_err().contains("at least 20"));
+    assert_eq!(check(100, 1_000, 20), Ok(()));
+    assert_eq!(check(1, 3_600_000, 1), Ok(()));
+    assert!(check(1, 3_600_000, 0).unwrap_err().contains("at least 1,"));
+    assert_eq!(check(u32::MAX, 1, u32::MAX), Ok(()));
+}
+
+#[test]
 fn a_title_that_does_not_read_as_it_is_written_is_refused() {
     for (title, good) in
         [("Sneaker – נעליים", true), ("x\0", false), ("a\u{202e}b", false), ("a\u{2066}b", false)]

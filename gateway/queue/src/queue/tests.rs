@@ -19,7 +19,7 @@ mod shared_health;
 /// A sale that is open from the start, with a minute to claim, a minute of grace and five of lease.
 pub(super) fn open_sale(max_active: u32) -> RawDefinition {
     let mut raw = RawDefinition::new("drop".parse().unwrap(), max_active);
-    raw.pace = Pace::Smooth { admit: 1_000_000, per_ms: 1, burst: 1_000_000 };
+    raw.pace = Pace::Smooth { admit: 1_000_000, per_ms: 1, burst: 200_000_000 };
     raw.claim_window_ms = 60_000;
     raw.recall_grace_ms = 60_000;
     raw.lease_ms = 300_000;

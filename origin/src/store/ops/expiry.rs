@@ -7,10 +7,13 @@ use crate::store::tx::{Turn, Tx, WriteError};
 
 /// How long a key is remembered, in milliseconds.
 const KEY_LIFE: i64 = 3 * 24 * 3_600 * 1_000;
+/// How long it is remembered that an event of the payment service came, in milliseconds: ten times as long as Stripe goes
+/// on sending one.
+const EVENT_LIFE: i64 = 30 * 24 * 3_600 * 1_000;
 /// Holds that one sweep ends at most.
 const AT_A_TIME: u32 = 1_000;
 
-/// Ends holds that are due and forgets old keys.
+/// Ends holds that are due and forgets old keys and events.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct Sweep;
 
@@ -20,6 +23,7 @@ impl Operation for Sweep {
     async fn run<T: Tx>(&self, tx: &mut T) -> Result<(), WriteError> {
         let now = tx.now().await?;
         tx.forget_keys(now - KEY_LIFE).await?;
+        tx.forget_events(now - EVENT_LIFE).await?;
         let mut due = tx.due(AT_A_TIME).await?;
         end(tx, &mut due).await
     }

@@ -478,6 +478,18 @@ impl Tx for PgTx<'_> {
         Ok(())
     }
 
+    async fn forget_events(&mut self, before: i64) -> Result<(), WriteError> {
+        sqlx::query(
+            "DELETE FROM payment_events WHERE id IN (
+                 SELECT id FROM payment_events WHERE received_at < $1
+                 ORDER BY received_at LIMIT 5000 FOR UPDATE SKIP LOCKED)",
+        )
+        .bind(before)
+        .execute(&mut *self.tx)
+        .await?;
+        Ok(())
+    }
+
     async fn reservation(&mut self, id: &str) -> Result<Option<Reservation>, WriteError> {
         let row = sqlx::query(and_time!(select_reservation!("WHERE r.id = $1 FOR UPDATE")))
             .bind(id)

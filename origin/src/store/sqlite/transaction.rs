@@ -157,6 +157,14 @@ impl Tx for SqliteTx<'_> {
         Ok(())
     }
 
+    async fn forget_events(&mut self, before: i64) -> Result<(), WriteError> {
+        sqlx::query("DELETE FROM payment_events WHERE received_at < ?1")
+            .bind(before)
+            .execute(&mut *self.tx)
+            .await?;
+        Ok(())
+    }
+
     async fn reservation(&mut self, id: &str) -> Result<Option<Reservation>, WriteError> {
         Ok(sqlx::query_as(select_reservation!("WHERE r.id = ?1"))
             .bind(id)

@@ -83,6 +83,26 @@ pub(super) async fn answers_are_forgotten_after_three_days_but_no_call_that_is_u
     assert_eq!(again, Begun::Started(purchase), "a payment that takes so long has its key yet");
 }
 
+pub(super) async fn events_are_forgotten_after_thirty_days(bench: &Bench) {
+    let store = bench.open(&[counted(1)], settings()).await;
+    let event = |id: &str| Event {
+        id: id.into(),
+        kind: "any".into(),
+        purchase: "pur_none".into(),
+        report: None,
+        reason: None,
+    };
+    for (id, age) in [("evt_old", 2_593_000_000_i64), ("evt_new", 2_591_000_000)] {
+        store.event(event(id)).await.unwrap();
+        bench
+            .run(&format!("UPDATE payment_events SET received_at = received_at - {age} WHERE id = '{id}'"))
+            .await;
+    }
+    store.sweep().await.unwrap();
+    assert_eq!(bench.number("SELECT COUNT(*) FROM payment_events WHERE id = 'evt_new'").await, 1);
+    assert_eq!(bench.number("SELECT COUNT(*) FROM payment_events").await, 1);
+}
+
 pub(super) async fn what_the_payment_service_calls_a_purchase_is_kept(bench: &Bench) {
     let store = bench.open(&[counted(1)], settings()).await;
     let id = held(&store, "ann", 1).await;

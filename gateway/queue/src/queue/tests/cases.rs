@@ -51,7 +51,7 @@ fn the_wait_is_known_from_the_opening_on_and_never_leaps() {
 #[test]
 fn an_idle_hour_says_nothing_about_the_speed_of_a_busy_one() {
     let mut raw = open_sale(1_000_000);
-    raw.pace = Pace::Smooth { admit: 10, per_ms: 1_000, burst: 1 };
+    raw.pace = Pace::Smooth { admit: 10, per_ms: 1_000, burst: 2 };
     let mut rig = Rig::new(raw);
     for _ in 0..60 {
         rig.crowd(1);

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
+use super::model::smooth;
 use super::*;
+use crate::definition::LONGEST_TICK_MS;
 use crate::flow::EtaRange;
 use crate::state::cadence_ms;
 
@@ -82,17 +84,12 @@ fn a_change_of_pace_is_told_at_once() {
 }
 
 /// How often the sales below are moved on, in milliseconds.
-const TICK_MS: u64 = 100;
+const TICK_MS: u64 = LONGEST_TICK_MS;
 
-/// A burst of less than a tick earns would lose the rest of it: such a pace never comes true.
 fn paces() -> impl Strategy<Value = Pace> {
     prop_oneof![
         (1..40u32, 500..8_000u64).prop_map(|(admit, every_ms)| Pace::Batch { admit, every_ms }),
-        (1..40u32, 500..8_000u64, 1..20u32).prop_map(|(admit, per_ms, burst)| Pace::Smooth {
-            admit,
-            per_ms,
-            burst: burst.max(u32::try_from((u64::from(admit) * TICK_MS).div_ceil(per_ms)).unwrap()),
-        }),
+        (1..40u32, 500..8_000u64, 1..20u32).prop_map(|(admit, per_ms, burst)| smooth(admit, per_ms, burst)),
     ]
 }
 

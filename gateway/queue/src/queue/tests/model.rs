@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::replica::{Comparable, Gateway};
 use super::*;
 use crate::beacon::{Beacon, BeaconOutput};
-use crate::definition::DrawBeacon;
+use crate::definition::{DrawBeacon, LONGEST_TICK_MS};
 use crate::outcome::ChangeRefusal;
 
 #[derive(Clone, Debug)]
@@ -49,12 +49,14 @@ struct Settings {
 fn paces() -> impl Strategy<Value = Pace> {
     prop_oneof![
         (1..6u32, 500..6_000u64).prop_map(|(admit, every_ms)| Pace::Batch { admit, every_ms }),
-        (1..6u32, 1..3_000u64, 1..6u32).prop_map(|(admit, per_ms, burst)| Pace::Smooth {
-            admit,
-            per_ms,
-            burst
-        }),
+        (1..6u32, 1..3_000u64, 1..6u32).prop_map(|(admit, per_ms, burst)| smooth(admit, per_ms, burst)),
     ]
+}
+
+/// With this burst, or the least that such a pace may have.
+pub(super) fn smooth(admit: u32, per_ms: u64, burst: u32) -> Pace {
+    let least = (u64::from(admit) * LONGEST_TICK_MS).div_ceil(per_ms);
+    Pace::Smooth { admit, per_ms, burst: burst.max(u32::try_from(least).unwrap()) }
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
