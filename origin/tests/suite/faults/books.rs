@@ -19,6 +19,8 @@ pub(super) struct Reservation {
     pub(super) amount_minor: i64,
     pub(super) state: String,
     pub(super) units: Option<String>,
+    /// Whether the shopper chose these very units.
+    pub(super) chosen: bool,
     /// Events told of it.
     pub(super) version: i64,
 }
@@ -71,7 +73,7 @@ impl Books {
     pub(super) async fn reservations(&mut self) -> Vec<Reservation> {
         rows!(
             self,
-            "SELECT id, product_id, visitor, quantity, amount_minor, state, units, version FROM reservations"
+            "SELECT id, product_id, visitor, quantity, amount_minor, state, units, chosen, version FROM reservations"
         )
     }
 
