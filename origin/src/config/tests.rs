@@ -1,4 +1,5 @@
 use super::*;
+use crate::store::SeedStock;
 
 const GOOD: &str = r#"
 listen = "127.0.0.1:8081"

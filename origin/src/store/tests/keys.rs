@@ -4,7 +4,7 @@ use super::bench::{Bench, counted, held, key, settings};
 use super::sale::begun;
 use crate::answer::Answer;
 use crate::checkout::Report;
-use crate::store::{Begun, KeyUse, Settings};
+use crate::store::{Begun, Event, KeyUse, Settings};
 
 pub(super) async fn a_key_in_flight_is_left_to_its_node_until_the_lease_is_over(bench: &Bench) {
     let here = bench.open(&[counted(3)], settings()).await;

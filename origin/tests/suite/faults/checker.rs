@@ -259,7 +259,8 @@ impl Evidence {
                     row.units.as_deref().map_or(Value::Null, |units| serde_json::from_str(units).unwrap());
                 // A payment that came late and at once may have bought others than those that the hold had, where the
                 // shopper chose none. What another tab had got (200) need not be what this call asked for.
-                let chosen = if told.status == 201 { told.call.body.get("units").is_some() } else { row.chosen };
+                let chosen =
+                    if told.status == 201 { told.call.body.get("units").is_some() } else { row.chosen };
                 let bought_again = !chosen && row.state == "sold";
                 let same = row.visitor == told.call.visitor
                     && row.quantity == told.body["quantity"].as_i64()?
