@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::shutdown::Order;
 
 /// What is logged when `RUST_LOG` does not say.
-const DEFAULT_LOG: &str = "info,pingora_core=warn,pingora_proxy=warn";
+const DEFAULT_LOG: &str = "info,pingora_core=warn,pingora_proxy=warn,redis=error";
 
 pub(super) fn run(path: &Path) -> Done {
     let config = Config::load(path).map_err(|report| Failure::Found(report.to_string()))?;

@@ -58,7 +58,13 @@ fn faults(info: &str, found: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use ropeline_queue::{RawDefinition, SaleId};
+    use ropeline_test_redis::{Cluster, Durable, Server};
+
     use super::*;
+    use crate::{QueueStore, RedisServers, RedisSettings};
 
     fn found(version: &str, policy: &str) -> Vec<String> {
         let mut found = Vec::new();
@@ -75,5 +81,43 @@ mod tests {
         assert!(found("6.2.14", "noeviction")[0].contains("install Redis 7"));
         assert!(found("7.4.1", "allkeys-lru")[0].contains("set maxmemory-policy noeviction"));
         assert_eq!(found("6.0.0", "volatile-ttl").len(), 2);
+    }
+
+    fn store(servers: RedisServers) -> RedisStore {
+        let patience = Duration::from_secs(5);
+        RedisStore::open(&RedisSettings { servers, patience, checkpoint: None }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn real_servers_are_asked_and_each_node_of_a_cluster() {
+        let server = Server::start(Durable::Never);
+        let one = store(RedisServers::Single(server.url()));
+        assert_eq!(one.examine().await.unwrap(), Vec::<String>::new());
+        server.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+        assert_eq!(one.examine().await.unwrap().len(), 1);
+
+        let cluster = Cluster::start(3, Durable::Never);
+        let all = store(RedisServers::Cluster(cluster.urls()));
+        assert_eq!(all.examine().await.unwrap(), Vec::<String>::new());
+        cluster.masters()[2].ask(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);
+        assert!(all.examine().await.unwrap()[0].contains("volatile-ttl"));
+    }
+
+    #[test]
+    fn a_store_outlives_the_runtime_of_whoever_called_it_first() {
+        let server = Server::start(Durable::Never);
+        let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let home =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let store = store(RedisServers::Single(server.url())).living_on(home.handle().clone());
+        let sale: SaleId = "drop".parse().unwrap();
+        let first = runtime();
+        first.block_on(async {
+            let definition = RawDefinition::new(sale.clone(), 1).check().unwrap();
+            store.create(definition, [7; 32]).await.unwrap();
+            store.view(&sale).await.unwrap();
+        });
+        drop(first);
+        runtime().block_on(store.view(&sale)).unwrap();
     }
 }
