@@ -100,7 +100,7 @@ mod redis {
     use std::path::{Path, PathBuf};
     use std::time::Duration;
 
-    use ropeline_store::{RedisServers, RedisSettings, RedisStore, StoreError};
+    use ropeline_store::{RedisCheckpoint, RedisServers, RedisSettings, RedisStore, RedisTls, StoreError};
 
     use super::Named;
     use crate::config::files;
@@ -208,7 +208,8 @@ mod redis {
                 ),
             );
         }
-        let settings = RedisSettings { servers, patience, checkpoint };
+        let checkpoint = checkpoint.map(RedisCheckpoint::Folder);
+        let settings = RedisSettings { servers, tls: RedisTls::default(), patience, checkpoint };
         // Its words name no address.
         if let Err(StoreError::Unavailable { reason }) = RedisStore::open(&settings) {
             section.fault(key, Fault::new(reason, MEND));

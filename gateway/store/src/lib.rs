@@ -30,7 +30,9 @@ pub use clock::{Clock, SystemClock};
 pub use embedded::EmbeddedStore;
 pub use error::StoreError;
 #[cfg(feature = "redis")]
-pub use redis::{RedisServers, RedisSettings, RedisStore};
+pub use redis::{
+    RedisCheckpoint, RedisClientCertificate, RedisReport, RedisServers, RedisSettings, RedisStore, RedisTls,
+};
 
 /// One visitor's wish to join a sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,14 +8,15 @@
 //! The server's own clock is the sale's, held steady where it is set or where another server takes over.
 
 mod checkpoint;
-mod counts;
 mod entry;
 mod keys;
 mod link;
 mod loss;
 mod replica;
+mod report;
 mod sale;
 mod server;
+mod settings;
 mod standing;
 mod writes;
 
@@ -24,9 +25,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use ropeline_queue::{
@@ -37,38 +36,24 @@ use ropeline_queue::{
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use self::checkpoint::{Checkpoint, Known, off};
+use self::checkpoint::{Checkpoint, Known};
 use self::link::{Link, Scripts};
+use self::report::Counts;
+pub use self::report::RedisReport;
 use self::sale::{Call, INBOX, Sale, Work, document, name, nonce};
+pub use self::settings::{RedisCheckpoint, RedisClientCertificate, RedisServers, RedisSettings, RedisTls};
 use self::standing::{Standing, Status};
 use crate::{Clock, Join, QueueStore, StoreError, StoreReport};
 
-/// Where Redis is. Addresses are URLs: `redis://USER:PASSWORD@HOST:PORT/DATABASE`, or `rediss://` for TLS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RedisServers {
-    /// One server.
-    Single(String),
-    /// A Redis Cluster, by one or more of its nodes.
-    Cluster(Vec<String>),
-}
-
-/// How a gateway shares the queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RedisSettings {
-    /// Where Redis is.
-    pub servers: RedisServers,
-    /// How long a connection or an answer is waited for.
-    pub patience: Duration,
-    /// A folder outside of Redis that all gateways share, where how far the sales have gone is written down ahead of use.
-    /// None: Redis is trusted to keep all that it has answered, over restarts and failovers (`appendonly yes`,
-    /// `appendfsync always`, no asynchronous replica that may take over), because after a loss a number could be given
-    /// again that only gateways knew of that are gone, too.
-    pub checkpoint: Option<PathBuf>,
-}
-
 /// A [`QueueStore`] that is shared through Redis 7 or later, which must not evict keys (`maxmemory-policy noeviction`).
-/// Its user needs `EVAL`, `EVALSHA`, `INFO`, `TIME` and what the scripts and the loading of a sale call, on keys that begin
-/// with `{rl:` and `rl:`.
+///
+/// Its user needs no more than this:
+/// ```text
+/// ACL SETUSER ropeline on >PASSWORD resetchannels ~rl:sales ~{rl:*
+///   +evalsha +eval +info +time +hmget +hget +hset +hdel +hincrby +hgetall +llen +lrange +rpush +lpop
+///   +setrange +set +get +mget +del +unlink +exists +sadd +smembers
+/// ```
+/// and `+cluster|slots` beside it in a cluster.
 ///
 /// It connects with the first call, and again whenever the connection is lost. Calls are made inside a Tokio runtime.
 pub struct RedisStore {
@@ -81,6 +66,7 @@ pub struct RedisStore {
 struct Shared {
     link: Link,
     scripts: Scripts,
+    counts: Arc<Counts>,
     checkpoint: Option<Checkpoint>,
     /// Tells this store from those of other gateways.
     id: u64,
@@ -109,12 +95,21 @@ impl RedisStore {
     }
 
     fn with_clock(settings: &RedisSettings, clock: Option<Arc<dyn Clock>>) -> Result<Self, StoreError> {
-        let link =
-            Link::new(&settings.servers, settings.patience).map_err(|error| link::unavailable(&error))?;
-        let checkpoint = settings.checkpoint.clone().map(Checkpoint::new);
+        let counts = Arc::new(Counts::default());
+        let link = Link::new(settings, Arc::clone(&counts)).map_err(|error| link::unavailable(&error))?;
+        let checkpoint = settings
+            .checkpoint
+            .as_ref()
+            .map(|place| Checkpoint::new(place, settings.patience))
+            .transpose()?;
         let id = u64::from_le_bytes(nonce()?);
-        let shared = Arc::new(Shared { link, scripts: Scripts::new(), checkpoint, id, clock });
+        let shared = Arc::new(Shared { link, scripts: Scripts::new(), counts, checkpoint, id, clock });
         Ok(Self { shared, inboxes: Mutex::default() })
+    }
+
+    /// What this gateway has had to do with Redis so far.
+    pub fn redis_report(&self) -> RedisReport {
+        self.shared.counts.report(self.shared.link.is_connected())
     }
 
     /// Has the sale do `work`, on what all gateways have done, and answers once it is committed. It may be done several
@@ -125,12 +120,28 @@ impl RedisStore {
         weight: usize,
         work: impl FnMut(&mut Queue, UnixMillis) -> T + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.call(sale, Work::call(weight, true, work)).await
+    }
+
+    /// The same for work that has mostly nothing to commit.
+    async fn looks_at<T: Send + 'static>(
+        &self,
+        sale: &SaleId,
+        work: impl FnMut(&mut Queue, UnixMillis) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.call(sale, Work::call(1, false, work)).await
+    }
+
+    async fn call<T: Send + 'static>(
+        &self,
+        sale: &SaleId,
+        (work, answer): (Box<dyn Call>, oneshot::Receiver<Result<T, StoreError>>),
+    ) -> Result<T, StoreError> {
         let gone = || StoreError::Unavailable { reason: "the sale's task has stopped".into() };
-        let (reply, answer) = oneshot::channel();
-        let mut call: Box<dyn Call> = Box::new(Work { weight, work, said: None, reply });
+        let mut call = work;
         // A sale that was not there a moment ago has stopped, and is looked for again.
         for _ in 0..2 {
-            match self.inbox(sale).send(call).await {
+            match self.inbox(sale)?.send(call).await {
                 Ok(()) => return answer.await.map_err(|_| gone())?,
                 Err(mpsc::error::SendError(unsent)) => call = unsent,
             }
@@ -138,17 +149,17 @@ impl RedisStore {
         Err(gone())
     }
 
-    fn inbox(&self, sale: &SaleId) -> mpsc::Sender<Box<dyn Call>> {
+    fn inbox(&self, sale: &SaleId) -> Result<mpsc::Sender<Box<dyn Call>>, StoreError> {
         let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(inbox) = inboxes.get(sale).filter(|inbox| !inbox.is_closed()) {
-            return inbox.clone();
+            return Ok(inbox.clone());
         }
         // Sales that were asked for and do not exist.
         inboxes.retain(|_, inbox| !inbox.is_closed());
         let (inbox, calls) = mpsc::channel(INBOX);
-        self.shared.link.spawn(Sale::new(sale.clone(), Arc::clone(&self.shared)).run(calls));
+        self.shared.link.spawn(Sale::new(sale.clone(), Arc::clone(&self.shared), name()?).run(calls));
         inboxes.insert(sale.clone(), inbox.clone());
-        inbox
+        Ok(inbox)
     }
 }
 
@@ -178,17 +189,16 @@ impl QueueStore for RedisStore {
         let sale = definition.id.clone();
         let Shared { link, scripts, checkpoint, clock, .. } = &*self.shared;
         let keys = [keys::head(&sale), keys::log(&sale)];
-        let found: Standing = link.run(&scripts.sync, &keys, &["", "0"]).await?;
+        let found: Standing = link.run(&scripts.sync, &keys, &["", "0", "", ""]).await?;
         if found.status != Status::None {
             return Err(StoreError::SaleExists(sale));
         }
         let now = clock.as_ref().map_or(UnixMillis(found.now_ms), |clock| clock.now());
-        if let Some(checkpoint) = checkpoint {
-            let id = sale.clone();
-            if off(checkpoint, move |checkpoint| checkpoint.read(&id)).await?.is_some() {
-                // Redis has lost it; the next call puts it back.
-                return Err(StoreError::SaleExists(sale));
-            }
+        if let Some(checkpoint) = checkpoint
+            && checkpoint.read(&sale).await?.is_some()
+        {
+            // Redis has lost it; the next call puts it back.
+            return Err(StoreError::SaleExists(sale));
         }
         let queue = Queue::create(definition, draw_secret, now);
         loss::list(link, &sale).await?;
@@ -202,8 +212,7 @@ impl QueueStore for RedisStore {
             return Err(StoreError::SaleExists(sale));
         }
         if let Some(checkpoint) = checkpoint {
-            let (sale, known) = (sale, Known::of(&queue));
-            off(checkpoint, move |checkpoint| checkpoint.reach(&sale, 1, &known)).await?;
+            checkpoint.reach(&sale, 1, Known::of(&queue)).await?;
         }
         Ok(())
     }
@@ -268,7 +277,7 @@ impl QueueStore for RedisStore {
 
     async fn tick(&self, sale: &SaleId, input: TickInput) -> Result<Arc<SaleView>, StoreError> {
         let from = self.shared.id;
-        self.on_sale(sale, 1, move |queue, now| {
+        self.looks_at(sale, move |queue, now| {
             queue.share_health(from, input, now);
             queue.tick(input, now);
             Arc::new(queue.view(now))
@@ -277,10 +286,11 @@ impl QueueStore for RedisStore {
     }
 
     async fn view(&self, sale: &SaleId) -> Result<Arc<SaleView>, StoreError> {
-        self.on_sale(sale, 1, |queue, now| Arc::new(queue.view(now))).await
+        self.looks_at(sale, |queue, now| Arc::new(queue.view(now))).await
     }
 
     fn report(&self) -> Option<StoreReport> {
-        Some(self.shared.link.counts.report())
+        let RedisReport { commands, commits, conflicts, recoveries, .. } = self.redis_report();
+        Some(StoreReport { commands, commits, conflicts, recoveries })
     }
 }

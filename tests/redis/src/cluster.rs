@@ -8,6 +8,7 @@ const SLOTS: usize = 16_384;
 #[derive(Debug)]
 pub struct Cluster {
     masters: Vec<Server>,
+    durable: Durable,
 }
 
 // === impl Cluster ===
@@ -15,13 +16,7 @@ pub struct Cluster {
 impl Cluster {
     /// Starts so many and waits until each knows of all and serves.
     pub fn start(masters: usize, durable: Durable) -> Self {
-        let start = |_| {
-            let bus = free_port().to_string();
-            let options =
-                ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "2000"];
-            (Server::start_with(durable, &options), bus)
-        };
-        let started: Vec<(Server, String)> = (0..masters).map(start).collect();
+        let started: Vec<(Server, String)> = (0..masters).map(|_| node(durable)).collect();
         let ((first, first_bus), others) = started.split_first().expect("at least one master");
         let first_port = first.port().to_string();
         for (other, _) in others {
@@ -33,7 +28,7 @@ impl Cluster {
             let given = server.ask(&["CLUSTER", "ADDSLOTSRANGE", &from.to_string(), &to.to_string()]);
             assert_eq!(given, Reply::Text("OK".into()));
         }
-        let cluster = Self { masters: started.into_iter().map(|(server, _)| server).collect() };
+        let cluster = Self { masters: started.into_iter().map(|(server, _)| server).collect(), durable };
         cluster.wait();
         cluster
     }
@@ -46,6 +41,61 @@ impl Cluster {
     /// What a client connects to first.
     pub fn urls(&self) -> Vec<String> {
         self.masters.iter().map(Server::url).collect()
+    }
+
+    /// Which of the masters has the slot of a key.
+    pub fn holder(&self, key: &str) -> usize {
+        let Reply::Number(slot) = self.masters[0].ask(&["CLUSTER", "KEYSLOT", key]) else {
+            panic!("no slot for {key}");
+        };
+        let slot = usize::try_from(slot).expect("a slot");
+        let (masters, slots) = (self.masters.len(), 0..self.masters.len());
+        slots.rev().find(|number| SLOTS * number / masters <= slot).expect("a master of each slot")
+    }
+
+    /// One of the masters, to kill it.
+    pub fn master(&mut self, number: usize) -> &mut Server {
+        &mut self.masters[number]
+    }
+
+    /// Starts a replica of one of the masters, and waits until it has all of it.
+    pub fn replica(&self, number: usize) -> Server {
+        let master = &self.masters[number];
+        let Reply::Text(id) = master.ask(&["CLUSTER", "MYID"]) else { panic!("a master without a name") };
+        let Reply::Text(nodes) = master.ask(&["CLUSTER", "NODES"]) else { panic!("a master without nodes") };
+        let address = nodes.lines().find_map(|line| line.split_once(&id)?.1.trim().split([' ', ',']).next());
+        let bus = address.and_then(|address| address.split_once('@')).expect("the port of its bus").1;
+        let (replica, _) = node(self.durable);
+        let port = master.port().to_string();
+        let met = replica.ask(&["CLUSTER", "MEET", "127.0.0.1", &port, bus]);
+        assert_eq!(met, Reply::Text("OK".into()));
+        eventually("the replica to know its master", || {
+            replica.ask(&["CLUSTER", "REPLICATE", &id]) == Reply::Text("OK".into())
+        });
+        replica.catch_up(master);
+        // All of them have to know it, to make it a master.
+        let Reply::Text(own) = replica.ask(&["CLUSTER", "MYID"]) else { panic!("a replica without a name") };
+        for master in &self.masters {
+            eventually("the masters to know the replica", || {
+                let Reply::Text(nodes) = master.ask(&["CLUSTER", "NODES"]) else { return false };
+                nodes.lines().any(|line| line.starts_with(&own) && line.contains(&format!(" slave {id}")))
+            });
+        }
+        replica
+    }
+
+    /// Waits until a replica is master, and the others say so.
+    pub fn wait_for(&self, replica: &Server, gone: usize) {
+        let Reply::Text(own) = replica.ask(&["CLUSTER", "MYID"]) else { panic!("a replica without a name") };
+        let others = self.masters.iter().enumerate().filter(|(number, _)| *number != gone);
+        for server in others.map(|(_, server)| server).chain([replica]) {
+            eventually("the replica to be master", || {
+                let Reply::Text(nodes) = server.ask(&["CLUSTER", "NODES"]) else { return false };
+                let Reply::Text(info) = server.ask(&["CLUSTER", "INFO"]) else { return false };
+                let line = nodes.lines().find(|line| line.starts_with(&own));
+                line.is_some_and(|line| line.contains("master")) && info.contains("cluster_state:ok")
+            });
+        }
     }
 
     /// Kills all of them and starts them again with what they have on their disks.
@@ -68,4 +118,11 @@ impl Cluster {
             });
         }
     }
+}
+
+/// A node that knows no other, and the port of its bus.
+fn node(durable: Durable) -> (Server, String) {
+    let bus = free_port().to_string();
+    let options = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "2000"];
+    (Server::start_with(durable, &options), bus)
 }

@@ -10,6 +10,9 @@
 )]
 
 mod cluster;
+mod proxy;
+mod sentinel;
+mod tls;
 mod wire;
 
 use std::net::{Ipv4Addr, TcpListener};
@@ -21,6 +24,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 pub use cluster::Cluster;
+pub use proxy::{Proxy, Way};
+pub use sentinel::Sentinel;
+pub use tls::Certificates;
 pub use wire::Reply;
 
 /// How long a server may take to do what it was told.
@@ -57,15 +63,45 @@ impl Server {
 
     /// Starts one with more of `redis-server`'s options.
     pub fn start_with(durable: Durable, more: &[&str]) -> Self {
-        let mut server = Self {
+        let mut server = Self::make(durable, more);
+        server.again();
+        server
+    }
+
+    /// Starts a replica of this one, and waits until it has all of it.
+    pub fn replica(&self, durable: Durable) -> Self {
+        let replica = Self::start_with(durable, &["--replicaof", "127.0.0.1", &self.port.to_string()]);
+        replica.catch_up(self);
+        replica
+    }
+
+    /// Waits until it has all that its master was told.
+    pub fn catch_up(&self, master: &Self) {
+        eventually("the replica to follow", || {
+            let Reply::Text(info) = self.ask(&["INFO", "replication"]) else { return false };
+            info.contains("master_link_status:up")
+                && self.info("replication", "slave_repl_offset")
+                    >= master.info("replication", "master_repl_offset")
+        });
+    }
+
+    /// Freezes a replica of this one and cuts the link between them, so that it never hears of what comes now.
+    pub fn leave_behind(&self, replica: &Self) {
+        replica.catch_up(self);
+        replica.freeze();
+        let Reply::Number(1..) = self.ask(&["CLIENT", "KILL", "TYPE", "replica"]) else {
+            panic!("the master has no replica");
+        };
+    }
+
+    fn make(durable: Durable, more: &[&str]) -> Self {
+        Self {
             folder: tempfile::tempdir().expect("a folder for the server"),
             port: free_port(),
             durable,
             more: more.iter().map(|option| (*option).to_owned()).collect(),
             process: None,
-        };
-        server.again();
-        server
+        }
     }
 
     /// The port it listens on.
@@ -140,6 +176,10 @@ impl Server {
         self.kill();
         for entry in std::fs::read_dir(self.folder.path()).expect("the server's folder") {
             let path = entry.expect("a file of the server").path();
+            // Who belongs to a cluster does so still.
+            if path.ends_with("nodes.conf") {
+                continue;
+            }
             let removed =
                 if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
             removed.expect("to remove a file of the server");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ropeline_store::{RedisServers, RedisSettings};
+use ropeline_store::{RedisCheckpoint, RedisServers, RedisSettings, RedisTls};
 
 use super::*;
 
@@ -40,8 +40,9 @@ fn redis_is_named_by_an_address_a_file_or_the_environment() {
     let (read, warnings) = settings(plain);
     let expected = RedisSettings {
         servers: RedisServers::Single("redis://queue.internal:6379".to_owned()),
+        tls: RedisTls::default(),
         patience: Duration::from_secs(2),
-        checkpoint: Some("/mnt/ropeline".into()),
+        checkpoint: Some(RedisCheckpoint::Folder("/mnt/ropeline".into())),
     };
     assert_eq!((read, warnings), (expected, vec![]));
 

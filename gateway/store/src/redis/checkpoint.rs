@@ -1,18 +1,26 @@
 //! How far the sales have gone at most, kept outside of Redis.
 //!
-//! A folder holds one file a sale: numbers that may have been given, ahead of use in blocks; places that may have been
-//! called, to the call; the last definition and core; and the generation that may go on. All gateways use the same folder,
-//! and what one writes, it writes before it commits. So whatever Redis loses, what comes after it gives no number twice,
-//! and a gateway that still talks to a server of an older generation gets no further than its block.
+//! One document a sale: numbers that may have been given, ahead of use in blocks; places that may have been called, to the
+//! call; the last definition and core; and the generation that may go on. All gateways use the same place, and what one
+//! writes, it writes before it commits. So whatever Redis loses, what comes after it gives no number twice, and a gateway
+//! that still talks to a server of an older generation gets no further than its block.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+mod folder;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use ropeline_queue::{Arrival, Core, DrawRecord, Place, Queue, SaleDefinition, SaleId, UnixMillis};
 use serde::{Deserialize, Serialize};
 
+use self::folder::Folder;
+#[cfg(feature = "postgres")]
+use self::postgres::Postgres;
+use super::settings::RedisCheckpoint;
 use crate::StoreError;
 
 /// Numbers that are written down at once. A loss passes over so many at most; at 100,000 joins a second it is written
@@ -60,7 +68,7 @@ impl Floor {
     }
 }
 
-/// The file of a sale.
+/// What is written down of a sale.
 #[derive(Debug, Serialize, Deserialize)]
 struct Document {
     generation: u64,
@@ -85,38 +93,63 @@ impl Known {
     }
 }
 
-/// The folder.
-#[derive(Clone, Debug)]
-pub(super) struct Checkpoint(PathBuf);
+/// Where it is written down. Documents are read and replaced while no other gateway does.
+#[derive(Debug)]
+pub(super) enum Checkpoint {
+    Folder(Folder),
+    #[cfg(feature = "postgres")]
+    Postgres(Postgres),
+}
+
+/// Looks at what is written down, and says what is to be written instead, if anything.
+type Look<T> = Result<(Option<Document>, T), StoreError>;
 
 // === impl Checkpoint ===
 
 impl Checkpoint {
-    pub(super) const fn new(folder: PathBuf) -> Self {
-        Self(folder)
+    /// Nothing is opened or connected to before it is needed, and then waited for no longer than `patience`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] for an address that makes no sense.
+    pub(super) fn new(
+        place: &RedisCheckpoint,
+        #[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "a disk has none"))]
+        patience: Duration,
+    ) -> Result<Self, StoreError> {
+        Ok(match place {
+            RedisCheckpoint::Folder(folder) => Self::Folder(Folder::new(folder.clone())),
+            #[cfg(feature = "postgres")]
+            RedisCheckpoint::Postgres(url) => Self::Postgres(Postgres::new(url, patience)?),
+        })
     }
 
     /// The generation that went on last, and the sale as it was written down then, without its visitors.
-    pub(super) fn read(&self, sale: &SaleId) -> Result<Option<(u64, Queue)>, StoreError> {
-        self.locked(sale, |document| {
+    pub(super) async fn read(&self, sale: &SaleId) -> Result<Option<(u64, Queue)>, StoreError> {
+        self.look(sale, |document| {
             let read = document.map(|document| {
                 (document.generation, Queue::without_visitors(document.definition, document.core))
             });
             Ok((None, read))
         })
+        .await
     }
 
     /// The generation that went on last; 0 if there is none.
-    pub(super) fn generation(&self, sale: &SaleId) -> Result<u64, StoreError> {
-        self.locked(sale, |document| Ok((None, document.map_or(0, |document| document.generation))))
+    pub(super) async fn generation(&self, sale: &SaleId) -> Result<u64, StoreError> {
+        self.look(sale, |document| Ok((None, document.map_or(0, |document| document.generation)))).await
     }
 
     /// Lets the sale go as far as it is known to have gone. No older generation gets any further from now on.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] for an older generation: its server is not the one that the others talk to.
-    pub(super) fn reach(&self, sale: &SaleId, generation: u64, known: &Known) -> Result<Mark, StoreError> {
-        self.locked(sale, |document| {
+    pub(super) async fn reach(
+        &self,
+        sale: &SaleId,
+        generation: u64,
+        known: Known,
+    ) -> Result<Mark, StoreError> {
+        self.look(sale, move |document| {
             let held = document.map_or_else(Mark::default, Document::into_mark);
             if held.generation > generation {
                 let reason = "the sale goes on at another server, after a loss".to_owned();
@@ -134,54 +167,26 @@ impl Checkpoint {
                 draw: if held.draw.is_ahead_of(&draw) { held.draw.clone() } else { draw },
                 floor: if begins { held.reached() } else { held.floor.clone() },
             };
-            let write = (mark != held).then(|| Document::new(mark.clone(), known));
+            let write = (mark != held).then(|| Document::new(mark.clone(), &known));
             Ok((write, mark))
         })
+        .await
     }
 
-    /// Reads, and writes what is to be written, while no other gateway does.
-    fn locked<T>(
+    async fn look<T: Send + 'static>(
         &self,
         sale: &SaleId,
-        work: impl FnOnce(Option<Document>) -> Result<(Option<Document>, T), StoreError>,
+        look: impl FnOnce(Option<Document>) -> Look<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let path = self.0.join(format!("{sale}.json"));
-        let failed = |error: io::Error| StoreError::Io { path: path.clone(), detail: error.to_string() };
-        fs::create_dir_all(&self.0).map_err(failed)?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(self.0.join(format!("{sale}.lock")))
-            .map_err(failed)?;
-        lock.lock().map_err(failed)?;
-        let held = match fs::read(&path) {
-            Ok(bytes) => Some(
-                serde_json::from_slice(&bytes)
-                    .map_err(|error| StoreError::Damaged { path: path.clone(), detail: error.to_string() })?,
-            ),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(failed(error)),
-        };
-        let (write, done) = work(held)?;
-        if let Some(document) = write {
-            let bytes = serde_json::to_vec(&document)
-                .map_err(|error| StoreError::Unavailable { reason: error.to_string() })?;
-            replace(&self.0, &path, &bytes).map_err(failed)?;
+        match self {
+            Self::Folder(folder) => folder.look(sale, look).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(postgres) => postgres.look(sale, look).await,
         }
-        Ok(done)
     }
 }
 
-/// The file is the old or the new one, whatever happens, and the new one for good before this returns.
-fn replace(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let draft = path.with_extension("new");
-    let mut file = File::create(&draft)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&draft, path)?;
-    File::open(folder)?.sync_all()
-}
+// === impl Document ===
 
 impl Document {
     fn new(mark: Mark, known: &Known) -> Self {
@@ -194,14 +199,4 @@ impl Document {
         let Self { generation, next_arrival, serving, draw, floor, .. } = self;
         Mark { generation, next_arrival, serving, draw, floor }
     }
-}
-
-/// Has the folder looked at where that may block.
-pub(super) async fn off<T: Send + 'static>(
-    checkpoint: &Checkpoint,
-    work: impl FnOnce(&Checkpoint) -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
-    let checkpoint = checkpoint.clone();
-    let done = tokio::task::spawn_blocking(move || work(&checkpoint)).await;
-    done.map_err(|_| StoreError::Unavailable { reason: "the checkpoint could not be written".into() })?
 }

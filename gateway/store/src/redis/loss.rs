@@ -3,11 +3,11 @@
 use redis::Pipeline;
 use ropeline_queue::{Changes, Queue, SaleId};
 
-use super::checkpoint::off;
 use super::entry::{self, LEFT, admission_record};
 use super::keys;
 use super::link::Link;
 use super::replica::Replica;
+use super::report::Counts;
 use super::sale::{Line, Sale, commit, document, name, nonce};
 use super::standing::{Standing, Status};
 use super::writes::Writes;
@@ -27,11 +27,12 @@ impl Sale {
         let Some(replica) = &mut self.replica else { return Ok(()) };
         let changes = Changes { core: true, ..Changes::default() };
         let writes = Writes::new(&self.id, &replica.base, &changes, replica.queue.forgotten().end);
-        let standing = commit(&self.shared, replica, &changes, nonce()?, writes, Some(&line)).await?;
+        let standing =
+            commit(&self.shared, replica, &self.name, &changes, nonce()?, writes, Some(&line)).await?;
         if standing.status == Status::Done {
             let generation = line.generation;
+            Counts::one(&self.shared.counts.recoveries);
             tracing::warn!(sale = %self.id, generation, "the sale goes on after a restart or on another server");
-            self.shared.link.counts.recoveries.one_more();
             replica.version += 1;
             replica.head_run = standing.run;
             replica.line = line.name;
@@ -43,10 +44,7 @@ impl Sale {
     /// A line of a generation after all that are known of.
     async fn line(&self, seen: u64) -> Result<Line, StoreError> {
         let written = match &self.shared.checkpoint {
-            Some(checkpoint) => {
-                let sale = self.id.clone();
-                off(checkpoint, move |checkpoint| checkpoint.generation(&sale)).await?
-            }
+            Some(checkpoint) => checkpoint.generation(&self.id).await?,
             None => 0,
         };
         Ok(Line { name: name()?, generation: seen.max(written) + 1 })
@@ -55,11 +53,7 @@ impl Sale {
     /// The server knows no such sale, and neither does this gateway. The checkpoint may: all but its visitors.
     pub(super) async fn remember(&mut self, found: &Standing) -> Result<bool, StoreError> {
         let Some(checkpoint) = &self.shared.checkpoint else { return Ok(false) };
-        let sale = self.id.clone();
-        let Some((generation, queue)) = off(checkpoint, move |checkpoint| checkpoint.read(&sale)).await?
-        else {
-            return Ok(false);
-        };
+        let Some((generation, queue)) = checkpoint.read(&self.id).await? else { return Ok(false) };
         self.replica = Some(Replica {
             queue,
             version: 0,
@@ -102,8 +96,8 @@ impl Sale {
         let keys = [keys::head(&self.id), keys::log(&self.id)];
         let standing: Standing = link.run(&self.shared.scripts.replace, &keys, &args).await?;
         let unused = if standing.status == Status::Done {
+            Counts::one(&self.shared.counts.recoveries);
             list(link, &self.id).await?;
-            link.counts.recoveries.one_more();
             replica.version = version;
             replica.head_run = standing.run;
             replica.line = line.name;

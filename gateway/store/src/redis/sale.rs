@@ -6,16 +6,18 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ropeline_queue::{Changes, Queue, SaleId, UnixMillis, Update};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
 
 use super::Shared;
-use super::checkpoint::{Known, Mark, off};
+use super::checkpoint::{Known, Mark};
 use super::entry::{self, Nonce};
 use super::keys;
 use super::replica::Replica;
+use super::report::Counts;
 use super::standing::{Standing, Status, unreadable};
 use super::writes::Writes;
 use crate::StoreError;
@@ -31,13 +33,18 @@ const BATCH: usize = 4_096;
 const LOG_ENTRIES: &str = "4096";
 const LOG_BYTES: &str = "4194304";
 
-/// How often others may be faster before a batch is given back to its callers. Each time one of them got on.
-const ATTEMPTS: usize = 200;
+/// How often a batch is run before it is given back to its callers. Who was too late once has a turn the next time.
+const ATTEMPTS: usize = 32;
+
+/// How long those before this gateway may take each until it asks again.
+const TURN: Duration = Duration::from_millis(1);
 
 /// A call that can be run more than once and is answered once.
 pub(super) trait Call: Send {
     /// About how many visitors it is about.
     fn weight(&self) -> usize;
+    /// It has mostly something to commit.
+    fn writes(&self) -> bool;
     /// Asks the queue and keeps what it says.
     fn run(&mut self, queue: &mut Queue, now: UnixMillis);
     /// Tells the caller what the queue said last, or that it came to nothing.
@@ -46,15 +53,34 @@ pub(super) trait Call: Send {
 
 /// A call made of a function.
 pub(super) struct Work<T, W> {
-    pub(super) weight: usize,
-    pub(super) work: W,
-    pub(super) said: Option<T>,
-    pub(super) reply: oneshot::Sender<Result<T, StoreError>>,
+    weight: usize,
+    writes: bool,
+    work: W,
+    said: Option<T>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+}
+
+// === impl Work ===
+
+impl<T: Send + 'static, W: FnMut(&mut Queue, UnixMillis) -> T + Send + 'static> Work<T, W> {
+    /// A call, and where its answer comes.
+    pub(super) fn call(
+        weight: usize,
+        writes: bool,
+        work: W,
+    ) -> (Box<dyn Call>, oneshot::Receiver<Result<T, StoreError>>) {
+        let (reply, answer) = oneshot::channel();
+        (Box::new(Self { weight, writes, work, said: None, reply }), answer)
+    }
 }
 
 impl<T: Send, W: FnMut(&mut Queue, UnixMillis) -> T + Send> Call for Work<T, W> {
     fn weight(&self) -> usize {
         self.weight
+    }
+
+    fn writes(&self) -> bool {
+        self.writes
     }
 
     fn run(&mut self, queue: &mut Queue, now: UnixMillis) {
@@ -69,6 +95,35 @@ impl<T: Send, W: FnMut(&mut Queue, UnixMillis) -> T + Send> Call for Work<T, W> 
     }
 }
 
+type Inbox = mpsc::Receiver<Box<dyn Call>>;
+
+/// Calls that are run together.
+#[derive(Default)]
+struct Batch {
+    calls: Vec<Box<dyn Call>>,
+    weight: usize,
+    writes: bool,
+}
+
+// === impl Batch ===
+
+impl Batch {
+    fn add(&mut self, call: Box<dyn Call>) {
+        self.weight += call.weight();
+        self.writes |= call.writes();
+        self.calls.push(call);
+    }
+
+    /// Adds what is waiting, as far as there is room.
+    fn fill(&mut self, inbox: &mut Inbox) {
+        while self.weight < BATCH
+            && let Ok(next) = inbox.try_recv()
+        {
+            self.add(next);
+        }
+    }
+}
+
 /// Serves one sale for as long as anybody may call.
 pub(super) struct Sale {
     pub(super) id: SaleId,
@@ -79,27 +134,34 @@ pub(super) struct Sale {
     /// What the checkpoint is known to allow.
     marked: Mark,
     clock: Option<Steady>,
+    /// What this gateway is called on the list of turns.
+    pub(super) name: String,
+    /// It may be on that list.
+    waiting: bool,
 }
 
 // === impl Sale ===
 
 impl Sale {
-    pub(super) fn new(id: SaleId, shared: Arc<Shared>) -> Self {
-        Self { id, shared, replica: None, former: None, marked: Mark::default(), clock: None }
+    pub(super) fn new(id: SaleId, shared: Arc<Shared>, name: String) -> Self {
+        Self {
+            id,
+            shared,
+            replica: None,
+            former: None,
+            marked: Mark::default(),
+            clock: None,
+            name,
+            waiting: false,
+        }
     }
 
     /// Serves calls until every sender is gone, or the sale turns out not to exist.
-    pub(super) async fn run(mut self, mut calls: mpsc::Receiver<Box<dyn Call>>) {
-        while let Some(first) = calls.recv().await {
-            let mut weight = first.weight();
-            let mut batch = vec![first];
-            while weight < BATCH
-                && let Ok(next) = calls.try_recv()
-            {
-                weight += next.weight();
-                batch.push(next);
-            }
-            let outcome = self.serve(&mut batch).await;
+    pub(super) async fn run(mut self, mut inbox: Inbox) {
+        while let Some(first) = inbox.recv().await {
+            let mut batch = Batch::default();
+            batch.add(first);
+            let outcome = self.serve(&mut batch, &mut inbox).await;
             let unknown = matches!(outcome, Err(StoreError::UnknownSale(_)));
             // Anybody can ask for a sale that does not exist.
             if let Err(error) = &outcome
@@ -107,21 +169,26 @@ impl Sale {
             {
                 tracing::debug!(sale = %self.id, %error, "calls came to nothing");
             }
-            for call in batch {
+            for call in batch.calls {
                 call.answer(outcome.clone());
             }
             if unknown {
-                calls.close();
-                while let Some(call) = calls.recv().await {
+                inbox.close();
+                while let Some(call) = inbox.recv().await {
                     call.answer(Err(StoreError::UnknownSale(self.id.clone())));
                 }
                 return;
             }
+            if std::mem::take(&mut self.waiting) && outcome.is_ok() {
+                self.end_turn().await;
+            }
         }
     }
 
-    async fn serve(&mut self, batch: &mut [Box<dyn Call>]) -> Result<(), StoreError> {
-        let mut now = self.catch_up().await?;
+    /// Runs the batch on what all gateways have done, and commits what it changes.
+    async fn serve(&mut self, batch: &mut Batch, inbox: &mut Inbox) -> Result<(), StoreError> {
+        let mut now = self.catch_up(batch, inbox).await?;
+        let first = self.replica.as_ref().map_or(0, |replica| replica.version);
         for _ in 0..ATTEMPTS {
             let Some(replica) = &mut self.replica else { return Err(unreadable("everything")) };
             if self.marked.generation != replica.generation {
@@ -136,7 +203,7 @@ impl Sale {
                     let (visitors, admissions) = replica.queue.reenter_from(former, now);
                     tracing::warn!(sale = %self.id, visitors, admissions, "put back what the server had lost");
                 }
-                for call in batch.iter_mut() {
+                for call in &mut batch.calls {
                     call.run(&mut replica.queue, now);
                 }
                 replica.queue.take_changes()
@@ -158,7 +225,7 @@ impl Sale {
             }
             let nonce = nonce()?;
             let writes = Writes::new(&self.id, &replica.base, &changes, forgotten);
-            let committed = commit(&self.shared, replica, &changes, nonce, writes, None).await;
+            let committed = commit(&self.shared, replica, &self.name, &changes, nonce, writes, None).await;
             let standing = match committed {
                 Ok(standing) => standing,
                 Err(error) => {
@@ -167,48 +234,51 @@ impl Sale {
                     return Err(error);
                 }
             };
+            let counts = &self.shared.counts;
             if standing.status == Status::Done {
-                self.shared.link.counts.commits.one_more();
+                counts.waited(replica.version.saturating_sub(first));
                 replica.queue.keep();
                 replica.version += 1;
                 self.former = None;
+                self.waiting = false;
                 return Ok(());
             }
+            self.waiting = true;
             if standing.status == Status::Since {
                 let (update, nonces) = standing.update()?;
                 if nonces.first() == Some(&nonce) {
                     // It was sent twice, and took effect the first time.
+                    counts.waited(replica.version.saturating_sub(first));
                     replica.queue.keep();
                     self.take_in(&standing, update);
                     self.former = None;
                     return Ok(());
                 }
+                Counts::one(&counts.conflicts);
                 replica.queue.undo();
-                self.shared.link.counts.conflicts.one_more();
-                if !standing.moved() {
+                if !standing.moved() && standing.before == Some(0) {
                     now = self.now(standing.now_ms);
                     self.take_in(&standing, update);
                     continue;
                 }
             } else {
+                Counts::one(&counts.conflicts);
                 replica.queue.undo();
             }
-            now = self.catch_up().await?;
+            now = self.catch_up(batch, inbox).await?;
         }
         Err(StoreError::Unavailable { reason: "other gateways were faster each time".into() })
     }
 
-    /// Hears of everything that was committed before this, and answers with the time.
-    async fn catch_up(&mut self) -> Result<UnixMillis, StoreError> {
-        for _ in 0..ATTEMPTS {
-            let (line, version) =
-                self.replica.as_ref().map_or(("", 0), |replica| (&*replica.line, replica.version));
-            let args = [line.as_bytes(), version.to_string().as_bytes()].map(<[u8]>::to_owned);
-            let standing: Standing = self
-                .shared
-                .link
-                .run(&self.shared.scripts.sync, &[keys::head(&self.id), keys::log(&self.id)], &args)
-                .await?;
+    /// Hears of everything that was committed before this, and answers with the time. If the batch is to be committed and
+    /// others wait for that, they come first.
+    async fn catch_up(&mut self, batch: &mut Batch, inbox: &mut Inbox) -> Result<UnixMillis, StoreError> {
+        let (mut attempts, mut queued_at) = (0, None);
+        while attempts < ATTEMPTS {
+            // Whatever was called before Redis is asked is answered with all that was true by then.
+            batch.fill(inbox);
+            let waits = batch.writes || self.waiting;
+            let standing = self.ask(if waits { "wait" } else { "" }).await?;
             let now = self.now(standing.now_ms);
             let current = match standing.status {
                 Status::None if self.replica.is_none() && !self.remember(&standing).await? => {
@@ -237,13 +307,47 @@ impl Sale {
                 }
                 Status::Same | Status::Done => true,
             };
-            if current && standing.moved() {
+            if !current {
+                attempts += 1;
+            } else if standing.moved() {
+                attempts += 1;
                 self.begin_line().await?;
-            } else if current {
-                return Ok(now);
+            } else {
+                self.waiting = standing.before.is_some();
+                match standing.before {
+                    Some(before @ 1..) if waits => {
+                        let queued_at: &mut Instant = queued_at.get_or_insert_with(Instant::now);
+                        if queued_at.elapsed() > self.shared.link.patience() {
+                            let reason = "the gateways before this one take too long".to_owned();
+                            return Err(StoreError::Unavailable { reason });
+                        }
+                        sleep(TURN * u32::try_from(before).unwrap_or(1)).await;
+                    }
+                    _ => return Ok(now),
+                }
             }
         }
         Err(StoreError::Unavailable { reason: "the sale does not come to rest".into() })
+    }
+
+    /// What was missed, and whose turn it is.
+    async fn ask(&self, wish: &str) -> Result<Standing, StoreError> {
+        let Shared { link, scripts, .. } = &*self.shared;
+        let (line, version) =
+            self.replica.as_ref().map_or(("", 0), |replica| (&*replica.line, replica.version));
+        let keys = [keys::head(&self.id), keys::log(&self.id)];
+        link.run(&scripts.sync, &keys, &[line, &version.to_string(), &self.name, wish]).await
+    }
+
+    /// There is nothing to commit after all. If this is not heard, the turn ends by itself.
+    async fn end_turn(&mut self) {
+        if let Ok(standing) = self.ask("end").await
+            && standing.status == Status::Since
+            && !standing.moved()
+            && let Ok((update, _)) = standing.update()
+        {
+            self.take_in(&standing, update);
+        }
     }
 
     /// The store's time, from a reading of the server's clock.
@@ -282,8 +386,7 @@ async fn reach(
         && core.serving() <= marked.serving
         && core.draw() == marked.draw;
     if !allowed {
-        let (sale, known, generation) = (sale.clone(), Known::of(&replica.queue), replica.generation);
-        *marked = off(checkpoint, move |checkpoint| checkpoint.reach(&sale, generation, &known)).await?;
+        *marked = checkpoint.reach(sale, replica.generation, Known::of(&replica.queue)).await?;
     }
     Ok(())
 }
@@ -298,6 +401,7 @@ pub(super) struct Line {
 pub(super) async fn commit(
     shared: &Shared,
     replica: &Replica,
+    gateway: &str,
     changes: &Changes,
     nonce: Nonce,
     writes: Writes<'_>,
@@ -318,9 +422,10 @@ pub(super) async fn commit(
         replica.head_run.clone().into_bytes(),
         LOG_ENTRIES.into(),
         LOG_BYTES.into(),
+        gateway.into(),
     ];
     args.extend(writes.words);
-    shared.link.run(&shared.scripts.commit, &writes.keys, &args).await
+    shared.link.run_surely(&shared.scripts.commit, &writes.keys, &args).await
 }
 
 /// A document as it is kept.

@@ -44,6 +44,8 @@ pub(super) struct Standing {
     core: Vec<u8>,
     definition: Vec<u8>,
     entries: Vec<Vec<u8>>,
+    /// Gateways that commit before this one, if it is on the list.
+    pub(super) before: Option<u64>,
 }
 
 // === impl Standing ===
@@ -88,9 +90,12 @@ impl FromRedisValue for Standing {
         let Value::Array(mut fields) = value else {
             return Err(ParsingError::from("a script answered with no array"));
         };
-        if fields.len() != 12 {
+        if !(12..=13).contains(&fields.len()) {
             return Err(ParsingError::from("a script answered with too few fields"));
         }
+        // Only where turns are asked for.
+        let before = fields.split_off(12).pop().map(from_redis_value::<i64>).transpose()?;
+        let before = before.and_then(|place| u64::try_from(place).ok());
         let missed = fields.split_off(9);
         let head = fields.split_off(3);
         let (status, seconds, micros): Times = from_redis_value(Value::Array(fields))?;
@@ -111,6 +116,19 @@ impl FromRedisValue for Standing {
             _ => return Err(ParsingError::from("a script answered with a word of its own")),
         };
         let now_ms = seconds.saturating_mul(1_000).saturating_add(micros / 1_000);
-        Ok(Self { status, now_ms, version, generation, line, base, head_run, run, core, definition, entries })
+        Ok(Self {
+            status,
+            now_ms,
+            version,
+            generation,
+            line,
+            base,
+            head_run,
+            run,
+            core,
+            definition,
+            entries,
+            before,
+        })
     }
 }

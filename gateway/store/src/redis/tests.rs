@@ -1,6 +1,10 @@
-//! The contract on one server and on a cluster, and what only this store can get wrong.
+//! The contract on one server, on a cluster, by TLS and by a sentinel, and what only this store can get wrong.
 
+mod failing;
+mod fairness;
 mod fixture;
 mod history;
 mod losing;
 mod racing;
+mod scene;
+mod secure;

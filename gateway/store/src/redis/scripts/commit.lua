@@ -1,20 +1,27 @@
--- Commits a batch, if nobody has committed since it was run and the server is the one that took the last commit.
--- Otherwise writes nothing and says what the gateway has missed.
+-- Commits a batch, if nobody has committed since it was run, it is nobody else's turn, and the server is the one that took
+-- the last commit. Otherwise writes nothing but the gateway's name for a turn, and says what it has missed.
 --
 -- ARGV: 1 line and 2 version that the batch was run on, 3 entry for the log, 4 core, 5 definition or '', 6 and 7 line and
 -- generation that begin with this commit or '', 8 the run id of the server in the head, 9 entries and 10 bytes that the
--- log keeps at most, 11... writes:
+-- log keeps at most, 11 the gateway's name, 12... writes:
 --   w KEY OFFSET BYTES   into the string KEYS[KEY]        h KEY FIELD VALUE   into the hash KEYS[KEY]
 --   s KEY                the string is full: kept in no more memory than it takes
 --   x KEY                removed
 -- Writes KEYS[1], the head; KEYS[2], the log; KEYS[3...], joins and admissions.
 local begins = ARGV[6] ~= ''
+if begins then
+  turns = {}
+elseif head.version and head.line == ARGV[1] and head.run == run
+  and (head.version ~= ARGV[2] or (#turns > 0 and turns[1] ~= ARGV[11])) then
+  take_turn(ARGV[11])
+  return told(since(ARGV[1], ARGV[2]), ARGV[11])
+end
 if not head.version or head.line ~= ARGV[1] or head.version ~= ARGV[2] or head.run ~= ARGV[8]
   or (head.run ~= run and not begins) then
   return since(ARGV[1], ARGV[2])
 end
 -- The head comes last: what an error leaves behind before it belongs to no version.
-local i = 11
+local i = 12
 while i <= #ARGV do
   local what, key = ARGV[i], KEYS[tonumber(ARGV[i + 1])]
   if what == 'w' then
@@ -49,6 +56,11 @@ if begins then
   set('run', run)
 end
 redis.call('HSET', KEYS[1], unpack(fields))
+if begins then
+  keep_turns()
+else
+  end_turn(ARGV[11])
+end
 redis.call('RPUSH', KEYS[2], ARGV[3])
 local bytes = redis.call('HINCRBY', KEYS[1], 'log_bytes', #ARGV[3])
 local length = redis.call('LLEN', KEYS[2])

@@ -1,10 +1,17 @@
--- Begins every script. What has been committed since a gateway was last up to date.
+-- Begins every script. What has been committed since a gateway was last up to date, and whose turn it is.
 --
 -- Reads KEYS[1], the head (hash): version, line, from, branch, run, generation, base, core, definition,
--- definition_version; KEYS[2], the log (list of entries up to the version, the oldest may be gone); TIME; INFO server.
+-- definition_version, turns, turn_until; KEYS[2], the log (list of entries up to the version, the oldest may be gone);
+-- TIME; INFO server. Writes turns and turn_until.
+--
+-- A gateway whose batch came too late is put on the list of turns, and only the first on the list may commit: so nobody
+-- is overtaken by each of the others more than once. Who does not come in time loses the turn; where nobody waits, whoever
+-- is the fastest may commit.
+local TURN_MS = 250
 local head = {}
 do
-  local names = {'version', 'line', 'from', 'branch', 'run', 'generation', 'base', 'definition_version'}
+  local names = {'version', 'line', 'from', 'branch', 'run', 'generation', 'base', 'definition_version', 'turns',
+    'turn_until'}
   local values = redis.call('HMGET', KEYS[1], unpack(names))
   for i, name in ipairs(names) do
     head[name] = values[i]
@@ -12,6 +19,61 @@ do
 end
 local clock = redis.call('TIME')
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+
+local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
+local turns, turn_until = {}, tonumber(head.turn_until or 0)
+for gateway in string.gmatch(head.turns or '', '%x+') do
+  turns[#turns + 1] = gateway
+end
+local function keep_turns()
+  if #turns == 0 then
+    redis.call('HDEL', KEYS[1], 'turns', 'turn_until')
+  else
+    redis.call('HSET', KEYS[1], 'turns', table.concat(turns, ' '), 'turn_until', turn_until)
+  end
+end
+-- A clock that was put back ends a turn, too.
+if #turns > 0 and (now >= turn_until or now + TURN_MS < turn_until) then
+  table.remove(turns, 1)
+  turn_until = now + TURN_MS
+  keep_turns()
+end
+
+-- Gateways before this one; none, if it is not on the list.
+local function before(gateway)
+  for i, other in ipairs(turns) do
+    if other == gateway then
+      return i - 1
+    end
+  end
+end
+
+-- What a script says, with the turn of whom it is said to.
+local function told(said, gateway)
+  said[#said + 1] = before(gateway) or -1
+  return said
+end
+
+local function take_turn(gateway)
+  if not before(gateway) then
+    turns[#turns + 1] = gateway
+    if #turns == 1 then
+      turn_until = now + TURN_MS
+    end
+    keep_turns()
+  end
+end
+
+local function end_turn(gateway)
+  local place = before(gateway)
+  if place then
+    table.remove(turns, place + 1)
+    if place == 0 then
+      turn_until = now + TURN_MS
+    end
+    keep_turns()
+  end
+end
 
 local function standing(status, core, definition, entries)
   return {status, clock[1], clock[2], head.version or '0', head.generation or '0', head.line or '', head.base or '',

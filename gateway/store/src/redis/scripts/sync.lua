@@ -1,3 +1,14 @@
--- Says what a gateway has missed. Writes nothing.
--- ARGV: 1 line and 2 version it has ('' and 0: none).
-return since(ARGV[1], ARGV[2])
+-- Says what a gateway has missed, and how many are before it where it waits for its turn.
+-- ARGV: 1 line and 2 version it has ('' and 0: none), 3 its name, 4 what it wants: 'wait' for its turn, if there are turns;
+-- 'end' its turn, having nothing to commit; or ''.
+if ARGV[4] == 'wait' and #turns > 0 then
+  take_turn(ARGV[3])
+elseif ARGV[4] == 'end' then
+  end_turn(ARGV[3])
+end
+if before(ARGV[3]) == 0 then
+  -- It is here, and has its time from now on.
+  turn_until = now + TURN_MS
+  keep_turns()
+end
+return told(since(ARGV[1], ARGV[2]), ARGV[3])

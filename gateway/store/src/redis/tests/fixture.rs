@@ -1,38 +1,38 @@
-//! The contract's fixtures.
+//! The contract's fixture, and the servers it runs on.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ropeline_test_redis::{Cluster, Durable, Server};
+use ropeline_test_redis::{Certificates, Cluster, Durable, Sentinel, Server, free_port};
 
+use super::secure::rights;
 use crate::contract::{Fixture, ManualClock};
-use crate::redis::{RedisServers, RedisSettings, RedisStore};
+use crate::redis::{RedisClientCertificate, RedisServers, RedisSettings, RedisStore, RedisTls};
 use crate::{Clock, QueueStore};
 
 pub(super) fn settings(servers: RedisServers) -> RedisSettings {
-    RedisSettings { servers, patience: Duration::from_secs(5), checkpoint: None }
+    RedisSettings { servers, tls: RedisTls::default(), patience: Duration::from_secs(5), checkpoint: None }
 }
 
-/// A server that keeps what it has answered.
-struct OneServer {
+/// A store on servers that keep what they have answered.
+struct OnRedis {
     clock: Arc<ManualClock>,
-    server: Mutex<Server>,
     settings: RedisSettings,
+    /// Kills the servers, which it holds, and starts them again.
+    again: Mutex<Box<dyn FnMut() + Send>>,
 }
 
-// === impl OneServer ===
+// === impl OnRedis ===
 
-impl OneServer {
-    fn new() -> Self {
-        let server = Server::start(Durable::Always);
-        let settings = settings(RedisServers::Single(server.url()));
-        Self { clock: Arc::default(), server: Mutex::new(server), settings }
+impl OnRedis {
+    fn new(settings: RedisSettings, again: impl FnMut() + Send + 'static) -> Self {
+        Self { clock: Arc::default(), settings, again: Mutex::new(Box::new(again)) }
     }
 }
 
 #[async_trait]
-impl Fixture for OneServer {
+impl Fixture for OnRedis {
     fn clock(&self) -> &ManualClock {
         &self.clock
     }
@@ -43,53 +43,76 @@ impl Fixture for OneServer {
     }
 
     async fn restart(&self) {
-        let mut server = self.server.lock().unwrap();
+        (self.again.lock().unwrap())();
+    }
+}
+
+fn one_server() -> OnRedis {
+    let mut server = Server::start(Durable::Always);
+    OnRedis::new(settings(RedisServers::Single(server.url())), move || {
         server.kill();
         server.again();
-    }
+    })
+}
+
+fn three_masters() -> OnRedis {
+    let mut cluster = Cluster::start(3, Durable::Always);
+    OnRedis::new(settings(RedisServers::Cluster(cluster.urls())), move || cluster.again())
+}
+
+/// A server that is reached by TLS, by a user that may do no more than is documented.
+pub(super) fn secured(certificates: &Certificates, durable: Durable) -> (Server, RedisSettings) {
+    let port = free_port();
+    let mut options = certificates.options(port);
+    options.extend(["--user", "ropeline", "on", ">s3cret", "resetchannels"].map(str::to_owned));
+    options.extend(rights().split(' ').map(str::to_owned));
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let server = Server::start_with(durable, &options);
+    let url = format!("rediss://ropeline:s3cret@127.0.0.1:{port}");
+    let client = RedisClientCertificate {
+        certificate: certificates.client.clone().into_bytes(),
+        key: certificates.client_key.clone().into_bytes(),
+    };
+    let tls = RedisTls { authority: Some(certificates.authority.clone().into_bytes()), client: Some(client) };
+    (server, RedisSettings { tls, ..settings(RedisServers::Single(url)) })
+}
+
+fn by_tls() -> OnRedis {
+    let certificates = Certificates::new();
+    let (mut server, settings) = secured(&certificates, Durable::Always);
+    OnRedis::new(settings, move || {
+        let _ = &certificates;
+        server.kill();
+        server.again();
+    })
+}
+
+fn by_sentinel() -> OnRedis {
+    let mut server = Server::start(Durable::Always);
+    let sentinel = Sentinel::watch(&server, 0);
+    let servers = RedisServers::Sentinel {
+        addresses: vec![sentinel.url()],
+        service: format!("redis://{}", sentinel.service()),
+    };
+    OnRedis::new(settings(servers), move || {
+        server.kill();
+        server.again();
+        sentinel.wait_for(&server);
+    })
 }
 
 mod one_server {
-    use super::OneServer;
-
-    crate::queue_store_contract!(OneServer::new());
-}
-
-/// Three masters that share the slots.
-struct ThreeMasters {
-    clock: Arc<ManualClock>,
-    cluster: Mutex<Cluster>,
-    settings: RedisSettings,
-}
-
-// === impl ThreeMasters ===
-
-impl ThreeMasters {
-    fn new() -> Self {
-        let cluster = Cluster::start(3, Durable::Always);
-        let settings = settings(RedisServers::Cluster(cluster.urls()));
-        Self { clock: Arc::default(), cluster: Mutex::new(cluster), settings }
-    }
-}
-
-#[async_trait]
-impl Fixture for ThreeMasters {
-    fn clock(&self) -> &ManualClock {
-        &self.clock
-    }
-
-    async fn connect(&self) -> Arc<dyn QueueStore> {
-        let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
-        Arc::new(RedisStore::with_clock(&self.settings, Some(clock)).unwrap())
-    }
-
-    async fn restart(&self) {
-        self.cluster.lock().unwrap().again();
-    }
+    crate::queue_store_contract!(super::one_server());
 }
 
 mod three_masters {
-    use super::ThreeMasters;
+    crate::queue_store_contract!(super::three_masters());
+}
 
-    crate::queue_store_contract!(ThreeMasters::new());
+mod by_tls {
+    crate::queue_store_contract!(super::by_tls());
+}
+
+mod by_sentinel {
+    crate::queue_store_contract!(super::by_sentinel());
 }

@@ -1,105 +1,18 @@
 //! Servers that lose what they were told: whatever is lost, no number is given to two visitors, whoever was given one keeps
 //! it, and nobody who was called is uncalled.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ropeline_queue::{DrawDefinition, Pace, TickInput};
+use ropeline_queue::{DrawDefinition, TickInput};
 use ropeline_test_redis::{Durable, Server, eventually};
-use tempfile::TempDir;
 
 use super::fixture::settings;
-use super::history::History;
 use super::racing::{sale, visitor};
+use super::scene::{CAP, Scene, patiently};
 use crate::contract::{ManualClock, definition};
-use crate::redis::{RedisServers, RedisSettings, RedisStore};
+use crate::redis::{RedisCheckpoint, RedisServers, RedisSettings, RedisStore};
 use crate::{Clock, Join, QueueStore, StoreError};
-
-const CAP: u32 = 20;
-
-/// A sale on a server, with its checkpoint, and what clients were told.
-struct Scene {
-    server: Server,
-    _folder: TempDir,
-    settings: RedisSettings,
-    history: History,
-}
-
-// === impl Scene ===
-
-impl Scene {
-    async fn new(durable: Durable) -> Self {
-        let server = Server::start(durable);
-        let folder = tempfile::tempdir().unwrap();
-        let checkpoint: Option<PathBuf> = Some(folder.path().join("checkpoint"));
-        let settings = RedisSettings { checkpoint, ..settings(RedisServers::Single(server.url())) };
-        let mut raw = definition("drop", CAP);
-        raw.pace = Pace::Smooth { admit: 1_000, per_ms: 1_000, burst: 500 };
-        raw.claim_window_ms = 60_000;
-        RedisStore::open(&settings).unwrap().create(raw.check().unwrap(), [1; 32]).await.unwrap();
-        Self { server, _folder: folder, settings, history: History::default() }
-    }
-
-    fn gateway(&self) -> Arc<RedisStore> {
-        Arc::new(RedisStore::open(&self.settings).unwrap())
-    }
-
-    /// Joins, and asks again as long as the store is not available.
-    async fn join(&mut self, store: &RedisStore, who: std::ops::Range<u64>) {
-        let joins: Vec<Join> = who.clone().map(|who| Join { visitor: visitor(who), again: false }).collect();
-        let asked = Instant::now();
-        let answers = patiently(async || store.join(&sale(), joins.clone()).await).await;
-        for (who, joined) in who.zip(answers) {
-            self.history.joined(asked, visitor(who), joined.unwrap());
-        }
-    }
-
-    async fn tick(&mut self, store: &RedisStore) -> Arc<ropeline_queue::SaleView> {
-        let asked = Instant::now();
-        let view = patiently(async || store.tick(&sale(), TickInput::default()).await).await;
-        self.history.saw(asked, &view);
-        view
-    }
-
-    async fn claim(&mut self, store: &RedisStore, arrivals: std::ops::Range<u64>) {
-        for arrival in arrivals.map(ropeline_queue::Arrival) {
-            let asked = Instant::now();
-            let view = patiently(async || store.view(&sale()).await).await;
-            let position = view.position(arrival);
-            if let Ok(claimed) = patiently(async || store.claim(&sale(), position).await).await {
-                self.history.claimed(asked, arrival, claimed);
-            }
-        }
-    }
-
-    /// Everybody shows the ticket they hold, and finds it good; then newcomers get numbers of their own.
-    async fn everybody_comes_back(&mut self, store: &RedisStore) {
-        let tickets = self.history.tickets();
-        patiently(async || store.reenter(&sale(), tickets.clone()).await).await;
-        let visitors = tickets.len() as u64;
-        self.join(store, 0..visitors).await;
-        self.join(store, 1_000_000..1_000_050).await;
-        self.tick(store).await;
-        self.history.check();
-        self.history.check_cap(u64::from(CAP));
-    }
-}
-
-/// A store that is not available is asked again, as every caller may.
-async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, StoreError>) -> T {
-    let began = Instant::now();
-    loop {
-        match ask().await {
-            Ok(answer) => return answer,
-            Err(StoreError::Unavailable { reason }) if began.elapsed().as_secs() < 30 => {
-                eprintln!("{reason}");
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tail_that_was_lost_is_put_back_by_who_knows_it() {
@@ -238,7 +151,7 @@ async fn a_gateway_that_knows_more_puts_it_back_after_another_went_on() {
 async fn a_draw_that_was_lost_is_the_same_draw() {
     let (mut server, folder, clock) =
         (Server::start(Durable::Always), tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
-    let checkpoint = Some(folder.path().to_path_buf());
+    let checkpoint = Some(RedisCheckpoint::Folder(folder.path().to_path_buf()));
     let settings = RedisSettings { checkpoint, ..settings(RedisServers::Single(server.url())) };
     let open = || {
         let clock = Arc::clone(&clock) as Arc<dyn Clock>;

@@ -1,0 +1,126 @@
+//! A table in PostgreSQL with a row a sale.
+//!
+//! Where the user may not make tables, the operator does:
+//! ```sql
+//! CREATE TABLE ropeline_checkpoints (sale text PRIMARY KEY, document text NOT NULL);
+//! GRANT SELECT, INSERT, UPDATE ON ropeline_checkpoints TO the_user;
+//! ```
+
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use ropeline_queue::SaleId;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{Executor as _, PgConnection};
+use tokio::sync::OnceCell;
+use tokio::time::timeout;
+
+use super::{Document, Look};
+use crate::StoreError;
+
+/// Tells this table's locks from all others: half of them, the other half is a digest of the sale's id.
+const LOCKS: i32 = 0x726f_7065;
+
+#[derive(Debug)]
+pub(in crate::redis) struct Postgres {
+    pool: PgPool,
+    patience: Duration,
+    /// The table is there.
+    ready: OnceCell<()>,
+}
+
+// === impl Postgres ===
+
+impl Postgres {
+    pub(super) fn new(url: &str, patience: Duration) -> Result<Self, StoreError> {
+        let options = PgConnectOptions::from_str(url)
+            .map_err(|_| unavailable("its address is not that of a PostgreSQL database"))?;
+        // Sales write their marks one at a time, and seldom.
+        let pool = PgPoolOptions::new()
+            .max_connections(4)
+            .acquire_timeout(patience)
+            .connect_lazy_with(options.application_name("ropeline"));
+        Ok(Self { pool, patience, ready: OnceCell::new() })
+    }
+
+    pub(super) async fn look<T>(
+        &self,
+        sale: &SaleId,
+        look: impl FnOnce(Option<Document>) -> Look<T>,
+    ) -> Result<T, StoreError> {
+        // What is given up on the way is rolled back, or was written for nothing: numbers are skipped then, never given twice.
+        let looked = timeout(self.patience, self.locked(sale, look)).await;
+        looked.unwrap_or_else(|_| Err(unavailable("the database does not answer")))
+    }
+
+    async fn locked<T>(
+        &self,
+        sale: &SaleId,
+        look: impl FnOnce(Option<Document>) -> Look<T>,
+    ) -> Result<T, StoreError> {
+        self.ready.get_or_try_init(|| self.make_table()).await.map_err(failed)?;
+        // What another gateway writes before this one has the lock is to be seen, however the database is set up.
+        let mut transaction =
+            self.pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await.map_err(failed)?;
+        lock(&mut transaction, sale.as_str()).await.map_err(failed)?;
+        let held =
+            sqlx::query_scalar::<_, String>("SELECT document FROM ropeline_checkpoints WHERE sale = $1")
+                .bind(sale.as_str())
+                .fetch_optional(&mut *transaction)
+                .await
+                .map_err(failed)?;
+        let held = held
+            .map(|document| serde_json::from_str(&document))
+            .transpose()
+            .map_err(|error| unavailable(&format!("what it says of sale {sale} cannot be read: {error}")))?;
+        let (write, done) = look(held)?;
+        if let Some(document) = write {
+            let text = serde_json::to_string(&document).map_err(|error| unavailable(&error.to_string()))?;
+            transaction.execute("SET LOCAL synchronous_commit = on").await.map_err(failed)?;
+            sqlx::query(
+                "INSERT INTO ropeline_checkpoints (sale, document) VALUES ($1, $2) \
+                 ON CONFLICT (sale) DO UPDATE SET document = excluded.document",
+            )
+            .bind(sale.as_str())
+            .bind(text)
+            .execute(&mut *transaction)
+            .await
+            .map_err(failed)?;
+        }
+        transaction.commit().await.map_err(failed)?;
+        Ok(done)
+    }
+
+    async fn make_table(&self) -> Result<(), sqlx::Error> {
+        let mut transaction = self.pool.begin().await?;
+        // Two that make the same table at the same time hinder each other.
+        lock(&mut transaction, "").await?;
+        let there: bool = sqlx::query_scalar("SELECT to_regclass('ropeline_checkpoints') IS NOT NULL")
+            .fetch_one(&mut *transaction)
+            .await?;
+        if !there {
+            let table = "CREATE TABLE ropeline_checkpoints (sale text PRIMARY KEY, document text NOT NULL)";
+            transaction.execute(table).await?;
+        }
+        transaction.commit().await
+    }
+}
+
+/// Until the end of the transaction. Two names of one digest wait for each other, which does no harm.
+async fn lock(connection: &mut PgConnection, name: &str) -> Result<(), sqlx::Error> {
+    sqlx::query("SELECT pg_advisory_xact_lock($1, hashtext($2))")
+        .bind(LOCKS)
+        .bind(name)
+        .execute(connection)
+        .await
+        .map(drop)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: sqlx::Error) -> StoreError {
+    unavailable(&error.to_string())
+}
+
+fn unavailable(what: &str) -> StoreError {
+    StoreError::Unavailable { reason: format!("the checkpoint: {what}") }
+}

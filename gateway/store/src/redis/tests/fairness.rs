@@ -1,0 +1,130 @@
+//! Gateways that commit as fast as they can, one of them always slower than the others: none is passed over.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ropeline_test_redis::{Durable, Reply, Server};
+
+use super::fixture::settings;
+use super::history::History;
+use super::racing::{sale, visitor};
+use crate::contract::definition;
+use crate::redis::standing::Standing;
+use crate::redis::{RedisServers, RedisStore, keys};
+use crate::{Join, QueueStore};
+
+/// The commits of others that a batch lets pass at most, for each gateway: one before its turn begins, one in the turn, and
+/// as many again for a turn that a busy machine let run out.
+const ROUNDS: u64 = 4;
+
+const CALLERS: u64 = 8;
+const BATCHES: u64 = 30;
+
+async fn new_sale() -> Server {
+    let server = Server::start(Durable::Never);
+    let store = RedisStore::open(&settings(RedisServers::Single(server.url()))).unwrap();
+    store.create(definition("drop", 1).check().unwrap(), [1; 32]).await.unwrap();
+    server
+}
+
+fn open(server: &Server) -> Arc<RedisStore> {
+    Arc::new(RedisStore::open(&settings(RedisServers::Single(server.url()))).unwrap())
+}
+
+/// Every caller joins one batch after the other, without a pause.
+async fn flat_out(gateways: u64) {
+    let server = new_sale().await;
+    let stores: Vec<_> = (0..gateways).map(|_| open(&server)).collect();
+    let mut callers = Vec::new();
+    for caller in 0..gateways * CALLERS {
+        let store = Arc::clone(&stores[usize::try_from(caller % gateways).unwrap()]);
+        callers.push(tokio::spawn(async move {
+            let mut history = History::default();
+            // The batches of one gateway are larger than those of the others.
+            let size = if caller % gateways == 0 { 100 } else { 5 };
+            for batch in 0..BATCHES {
+                let first = (caller << 32) + batch * size;
+                let who: Vec<u64> = (first..first + size).collect();
+                let joins = who.iter().map(|who| Join { visitor: visitor(*who), again: false }).collect();
+                let asked = Instant::now();
+                for (who, joined) in who.iter().zip(store.join(&sale(), joins).await.unwrap()) {
+                    history.joined(asked, visitor(*who), joined.unwrap());
+                }
+            }
+            history
+        }));
+    }
+    let mut history = History::default();
+    for caller in callers {
+        history.add(caller.await.unwrap());
+    }
+    history.check();
+    let reports: Vec<_> = stores.iter().map(|store| store.redis_report()).collect();
+    let longest: Vec<u64> = reports.iter().map(|report| report.longest_wait).collect();
+    let conflicts: u64 = reports.iter().map(|report| report.conflicts).sum();
+    let commits: u64 = reports.iter().map(|report| report.commits).sum();
+    println!("{gateways} gateways: {commits} commits, {conflicts} in vain, most let pass {longest:?}");
+    assert!(longest.iter().all(|longest| *longest <= ROUNDS * gateways), "passed over: {longest:?}");
+    assert!(longest.iter().any(|longest| *longest > 0), "they never met");
+    assert!(conflicts <= commits, "{conflicts} batches were run in vain for {commits} that were not");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_gateways_flat_out_neither_is_passed_over() {
+    flat_out(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_eight_gateways_flat_out_none_is_passed_over() {
+    flat_out(8).await;
+}
+
+fn turns(server: &Server) -> String {
+    match server.ask(&["HGET", &keys::head(&sale()), "turns"]) {
+        Reply::Text(turns) => turns,
+        _ => String::new(),
+    }
+}
+
+/// Commits on a version that is long gone, as a gateway does that is too late.
+pub(super) async fn be_too_late(store: &RedisStore, gateway: &str) {
+    let (link, scripts) = (&store.shared.link, &store.shared.scripts);
+    let keys = [keys::head(&sale()), keys::log(&sale())];
+    let found: Standing = link.run(&scripts.sync, &keys, &["", "0", "", ""]).await.unwrap();
+    let args = [&*found.line, "0", "", "", "", "", "", &*found.run, "1", "1", gateway, ""];
+    let refused: Standing = link.run(&scripts.commit, &keys, &args).await.unwrap();
+    assert!(refused.before.is_some(), "it was given no turn");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_dies_before_its_turn_holds_nobody_up_for_long() {
+    let server = new_sale().await;
+    let (store, other) = (open(&server), open(&server));
+    for gateway in ["dead1", "dead2"] {
+        be_too_late(&store, gateway).await;
+    }
+    assert_eq!(turns(&server), "dead1 dead2");
+    let join = |who| vec![Join { visitor: visitor(who), again: false }];
+    let sale = sale();
+    let (one, two) = tokio::join!(store.join(&sale, join(1)), other.join(&sale, join(2)));
+    assert!(one.is_ok() && two.is_ok(), "{one:?} {two:?}");
+    assert_eq!(turns(&server), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_nothing_to_commit_gives_up_the_turn() {
+    let server = new_sale().await;
+    let (store, other) = (open(&server), open(&server));
+    let join = || vec![Join { visitor: visitor(1), again: false }];
+    store.join(&sale(), join()).await.unwrap();
+    be_too_late(&other, "dead").await;
+    // Waits for a turn, and has been put on record already.
+    other.join(&sale(), join()).await.unwrap();
+    // It gives up the turn after it has answered.
+    other.view(&sale()).await.unwrap();
+    assert_eq!(turns(&server), "");
+    // Who only looks waits for nobody.
+    be_too_late(&other, "dead").await;
+    store.view(&sale()).await.unwrap();
+    assert_eq!(turns(&server), "dead");
+}
