@@ -58,13 +58,12 @@ fn faults(info: &str, found: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use ropeline_queue::{RawDefinition, SaleId};
     use ropeline_test_redis::{Cluster, Durable, Server};
 
     use super::*;
-    use crate::{QueueStore, RedisServers, RedisSettings};
+    use crate::redis::tests::fixture::settings;
+    use crate::{QueueStore, RedisServers};
 
     fn found(version: &str, policy: &str) -> Vec<String> {
         let mut found = Vec::new();
@@ -84,8 +83,7 @@ mod tests {
     }
 
     fn store(servers: RedisServers) -> RedisStore {
-        let patience = Duration::from_secs(5);
-        RedisStore::open(&RedisSettings { servers, patience, checkpoint: None }).unwrap()
+        RedisStore::open(&settings(servers)).unwrap()
     }
 
     #[tokio::test]

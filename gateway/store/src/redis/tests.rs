@@ -2,7 +2,7 @@
 
 mod failing;
 mod fairness;
-mod fixture;
+pub(super) mod fixture;
 mod history;
 mod losing;
 mod racing;

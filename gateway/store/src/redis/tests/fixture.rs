@@ -11,7 +11,7 @@ use crate::contract::{Fixture, ManualClock};
 use crate::redis::{RedisClientCertificate, RedisServers, RedisSettings, RedisStore, RedisTls};
 use crate::{Clock, QueueStore};
 
-pub(super) fn settings(servers: RedisServers) -> RedisSettings {
+pub(in crate::redis) fn settings(servers: RedisServers) -> RedisSettings {
     RedisSettings { servers, tls: RedisTls::default(), patience: Duration::from_secs(5), checkpoint: None }
 }
 
