@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ropeline_queue::{Pace, RawDefinition, SaleId, TickInput, VisitorKey};
 use ropeline_store::{Join, QueueStore, RedisServers, RedisSettings, RedisStore, RedisTls};
-use ropeline_test_redis::{Cluster, Durable, Server};
+use ropeline_test_redis::{Durable, Server};
 
 const CALLERS: u64 = 64;
 const BATCH: u64 = 64;
@@ -94,40 +94,6 @@ async fn all(visitors: u64) {
     let third = open();
     third.view(&sale("one")).await.unwrap();
     println!("  a gateway that starts reads the sale in {} ms", started.elapsed().as_millis());
-    drop(server);
-    in_a_cluster(visitors).await;
-}
-
-/// One sale on three masters, over which its joins are spread.
-async fn in_a_cluster(visitors: u64) {
-    let cluster = Cluster::start(3, Durable::EverySecond);
-    let settings = RedisSettings {
-        servers: RedisServers::Cluster(cluster.urls()),
-        tls: RedisTls::default(),
-        patience: Duration::from_secs(10),
-        checkpoint: None,
-    };
-    let gateway = Arc::new(RedisStore::open(&settings).unwrap());
-    let used = || -> Vec<u64> {
-        cluster.masters().iter().map(|master| master.info("memory", "used_memory").unwrap()).collect()
-    };
-    let empty = used();
-    let mut raw = RawDefinition::new(sale("spread"), 1_000_000);
-    raw.pace = Pace::Smooth { admit: 1_000_000, per_ms: 1_000, burst: 1_000_000 };
-    gateway.create(raw.check().unwrap(), [1; 32]).await.unwrap();
-    measure("one gateway on three masters", &sale("spread"), &[Arc::clone(&gateway)], visitors).await;
-    // What is left to be moved is moved beside other calls.
-    for _ in 0..200 {
-        gateway.tick(&sale("spread"), TickInput { health_limit: Some(0) }).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let held: Vec<u64> = used().iter().zip(&empty).map(|(now, then)| now.saturating_sub(*then)).collect();
-    let parts: Vec<String> = held.iter().map(|held| format!("{:.1}", ratio(*held, visitors))).collect();
-    println!(
-        "    {:.1} B a visitor, on the masters {}",
-        ratio(held.iter().sum(), visitors),
-        parts.join(" + ")
-    );
 }
 
 /// Commands from clients: scripts, those the scripts run not counted.
