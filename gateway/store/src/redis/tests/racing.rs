@@ -8,9 +8,9 @@ use ropeline_test_redis::{Durable, Server};
 
 use super::fixture::settings;
 use super::history::History;
-use crate::contract::definition;
+use crate::contract::{ManualClock, definition};
 use crate::redis::{RedisServers, RedisStore};
-use crate::{Join, QueueStore};
+use crate::{Clock, Join, QueueStore};
 
 pub(super) fn visitor(who: u64) -> VisitorKey {
     VisitorKey((u128::from(who) << 64 | 1).to_le_bytes())
@@ -87,4 +87,25 @@ async fn eight_gateways_admit_two_at_a_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn eight_gateways_admit_two_hundred_at_a_time() {
     race(200, 2_000, 40).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn time_that_was_seen_without_a_commit_does_not_go_back() {
+    let server = Server::start(Durable::Never);
+    let clock = Arc::new(ManualClock::default());
+    let open = || {
+        let clock = Arc::clone(&clock) as Arc<dyn Clock>;
+        RedisStore::with_clock(&settings(RedisServers::Single(server.url())), Some(clock)).unwrap()
+    };
+    let (one, two) = (open(), open());
+    let join = |who| vec![Join { visitor: visitor(who), again: false }];
+    one.create(definition("drop", 1).check().unwrap(), [1; 32]).await.unwrap();
+    one.join(&sale(), join(1)).await.unwrap();
+    clock.advance(10_000);
+    let seen = clock.now();
+    // It is on record already: there is nothing to commit.
+    one.join(&sale(), join(1)).await.unwrap();
+    clock.step_back(10_000);
+    two.join(&sale(), join(2)).await.unwrap();
+    assert!(one.view(&sale()).await.unwrap().as_of >= seen, "the sale's time went back");
 }
