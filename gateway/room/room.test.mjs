@@ -74,4 +74,13 @@ test("a page that cannot show what it was told goes on looking", async (t) => {
   await pass();
   await pass();
   assert.deepEqual(asked.slice(0, 1), ["claim"]);
+
+  // Meanwhile the sale lets everybody in: the page goes to where its visitor wanted to go, once.
+  const went = [];
+  globalThis.location = { pathname: "/sale", hash: "", href: "http://shop/sale", replace: (to) => went.push(to) };
+  snapshot.store_away = { open: true };
+  for (let turn = 0; turn < 20 && !went.length; turn++) await pass();
+  await pass();
+  assert.deepEqual(went, ["http://shop/sale"]);
+  assert.equal(element("headline").textContent, texts.state.admitted.headline);
 });
