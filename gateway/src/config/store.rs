@@ -15,7 +15,7 @@ pub enum Store {
     Embedded(PathBuf),
     /// In Redis, shared by any number of gateways.
     #[cfg(feature = "redis")]
-    Shared(SharedStore),
+    Shared(Box<SharedStore>),
 }
 
 impl Store {
@@ -77,7 +77,7 @@ enum Named {
     Wrong,
     /// By which key, and what follows.
     #[cfg(feature = "redis")]
-    Redis(&'static str, SharedStore),
+    Redis(&'static str, Box<SharedStore>),
 }
 
 #[cfg(feature = "redis")]
@@ -215,7 +215,7 @@ mod redis {
             section.fault(key, Fault::new(reason, MEND));
             return Named::Wrong;
         }
-        Named::Redis(key, SharedStore { settings, own: section.around.base.join("ropeline") })
+        Named::Redis(key, Box::new(SharedStore { settings, own: section.around.base.join("ropeline") }))
     }
 
     const MEND: &str = "write for example redis://queue.internal:6379, or rediss://USER@HOST:6380 for TLS; a password follows USER:";
