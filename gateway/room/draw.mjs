@@ -67,20 +67,22 @@ export function fromHex(hex) {
 export const toHex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /**
- * The draw's seed: `SHA-256("ropeline-draw-v1" ‖ SHA-256(manifest) ‖ size as u64 LE ‖ secret)`.
+ * The draw's seed: `SHA-256("ropeline-draw-v1" ‖ SHA-256(manifest) ‖ size as u64 LE ‖ secret)`. For a lane but the first
+ * `SHA-256("ropeline-draw-lane-v1" ‖ lane as one byte ‖ SHA-256(manifest) ‖ size as u64 LE ‖ secret)`.
  * @param {string} manifest the published bytes
  * @param {number} size how many are drawn
  * @param {Uint8Array} secret 32 bytes
+ * @param {number} lane which in the manifest, from 0
  * @returns {Uint8Array}
  */
-export function drawSeed(manifest, size, secret) {
+export function drawSeed(manifest, size, secret, lane = 0) {
   const text = new TextEncoder();
-  const input = new Uint8Array(88);
-  input.set(text.encode("ropeline-draw-v1"));
-  input.set(sha256(text.encode(manifest)), 16);
-  new DataView(input.buffer).setBigUint64(48, BigInt(size), true);
-  input.set(secret, 56);
-  return sha256(input);
+  const domain = text.encode(lane ? "ropeline-draw-lane-v1" : "ropeline-draw-v1");
+  const tail = new Uint8Array(72);
+  tail.set(sha256(text.encode(manifest)));
+  new DataView(tail.buffer).setBigUint64(32, BigInt(size), true);
+  tail.set(secret, 40);
+  return sha256(Uint8Array.of(...domain, ...(lane ? [lane] : []), ...tail));
 }
 
 /** How often the draw swaps or not. */

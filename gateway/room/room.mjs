@@ -1,8 +1,8 @@
 // The room in the browser: fetches, joins, claims, shows. What is to be shown and when to look again is decided in
 // state.mjs. After one status (and one join) this page asks for nothing but the public snapshot until it is called.
 import { NOBODY, announcement, backOff, compare, countdownWords, joinSpread } from "./state.mjs";
-import { failingWords, numberWords, placeOf, pollDelay, promiseWords, publicValue } from "./state.mjs";
-import { standingOf, viewOf, witness } from "./state.mjs";
+import { failingWords, lineOf, numberWords, placeOf, pollDelay, promiseWords, publicValue } from "./state.mjs";
+import { standingOf, takesInvitations, viewOf, witness } from "./state.mjs";
 import { toHex } from "./draw.mjs";
 
 const element = (id) => document.getElementById(id);
@@ -29,6 +29,9 @@ let asked = null;
 /** On the way to the shop. */
 let gone = false;
 let joinedHere = false;
+/** The invitation that the page's address or its form brought, until it is used or refused; and why it was refused. */
+let invitation = new URLSearchParams(location.search).get("invitation");
+let uninvited = null;
 /** Was on the way to the shop seconds ago, and is here again. */
 let sentBack = false;
 /** The same, for as long as this page is here. */
@@ -96,10 +99,13 @@ async function alone(work) {
 
 // --- what the visitor is ---
 
-const adopt = ({ state, recallable, arrival, place }) => {
+const adopt = ({ state, recallable, arrival, place, lane = null }) => {
   const serverPlace = place ?? null;
-  me = { standing: standingOf({ state, recallable }), arrival: arrival ?? null, serverPlace, problem: null };
+  me = { standing: standingOf({ state, recallable }), arrival: arrival ?? null, serverPlace, problem: null, lane };
 };
+
+/** The snapshot as it is for this visitor. */
+const line = () => lineOf(snapshot, me.lane);
 
 /**
  * Whether this browser keeps cookies, tried and not asked: `navigator.cookieEnabled` says yes where a setting or an
@@ -128,10 +134,23 @@ function joinAt() {
 }
 
 async function join(again) {
-  const { status, body } = await call("/join", again ? { sale, again } : { sale });
+  const shown = invitation ? { invitation } : {};
+  const { status, body } = await call("/join", { sale, ...(again && { again }), ...shown });
   if (status === 200) {
     joinedHere = true;
+    // What was shown has done its work; what was refused before may still be read.
+    if (invitation) invitation = uninvited = null;
     return adopt(body);
+  }
+  if (body.code?.startsWith("invitation_")) {
+    uninvited ??= texts.invitation[body.code.slice("invitation_".length)] ?? texts.invitation.invalid;
+    // Without it there may still be a place, and whoever has one keeps it.
+    if (invitation) {
+      invitation = null;
+      return me.arrival === null || again ? join(again) : undefined;
+    }
+    me = { ...NOBODY, standing: "refused", problem: uninvited };
+    return;
   }
   const waits = { not_yet_open: "outside", closed: "outside", sold_out: "outside" };
   const standing = { ...waits, lapsed: "lapsed", ended: "lapsed", left: "left" }[body.code] ?? "refused";
@@ -146,6 +165,8 @@ async function enter() {
       adopt(body);
       // Status does not know who has claimed: this may be an admission that runs, on the visitor's other device.
       if (me.standing === "lapsed" && !snapshot.store_away) await claim();
+      const over = invitation && me.standing === "waiting" && takesInvitations(snapshot, me.lane);
+      if (over && !snapshot.store_away) await join(false);
     } else if (status !== 401) {
       throw new Unavailable();
     } else {
@@ -212,8 +233,14 @@ function go(byHand = false) {
   gone = true;
   // Should the way there be cut off, a button leads on.
   setTimeout(() => setShown("retry", true), 10_000);
+  const here = new URL(location.href);
   if (location.pathname === `${api}/sales/${sale}/room`) location.replace(entry);
-  else if (location.hash) location.reload();
+  else if (here.searchParams.has("invitation")) {
+    // It has done its work, and the shop has no use for it.
+    here.searchParams.delete("invitation");
+    here.hash = "";
+    location.replace(here);
+  } else if (location.hash) location.reload();
   else location.replace(location.href);
 }
 
@@ -240,8 +267,12 @@ function show() {
   const view = viewOf({ me, snapshot, place, failing }, texts, navigator.languages);
   document.title = `${view.title} · ${title}`;
   element("room").dataset.state = view.state;
-  for (const id of ["headline", "detail", "reason", "place", "ahead", "eta", "note"]) setText(id, view[id]);
-  for (const id of ["reason", "note", "rejoin", "retry", "leave", "check", "when"]) setShown(id, view[id]);
+  for (const id of ["headline", "detail", "reason", "lane", "place", "ahead", "eta", "note"]) setText(id, view[id]);
+  for (const id of ["reason", "note", "rejoin", "retry", "leave", "check", "when", "invited"]) setShown(id, view[id]);
+  const refused = view.state === "refused" ? null : uninvited;
+  setShown("uninvited", refused);
+  setText("uninvited", refused);
+  setShown("lane-box", view.lane);
   element("reason").lang = view.reasonLanguage;
   setShown("figures", view.place);
   setShown("ahead-box", view.ahead);
@@ -268,7 +299,7 @@ function showCountdown() {
 }
 
 function showCheck(place) {
-  const { size, seed, beacon } = snapshot.draw;
+  const { size, seed, beacon } = line().draw;
   const { arrival, serverPlace } = me;
   const people = (n) => (n === null ? "–" : numberWords(n + 1, texts));
   setText("check-arrival", people(arrival));
@@ -284,7 +315,7 @@ function showCheck(place) {
     setText("check-value", toHex(value));
     element("check-beacon").firstElementChild.href = `https://api.drand.sh/${beacon.chain}/public/${beacon.round}`;
   }
-  setText("check-promise", element("check").open ? promiseWords(snapshot, seen, texts) : "");
+  setText("check-promise", element("check").open ? promiseWords(snapshot, seen, texts, me.lane) : "");
   setText("check-verdict", arrival >= size ? late : serverPlace === null ? "" : serverPlace === place ? agree : differ);
 }
 
@@ -293,8 +324,9 @@ let placeValue = null;
 
 /** The place computed by this browser: once for each draw and ticket. */
 function ownPlace() {
-  const key = JSON.stringify([me.arrival, snapshot.draw?.size, snapshot.draw?.seed]);
-  if (key !== placeKey) [placeKey, placeValue] = [key, placeOf(me.arrival, snapshot)];
+  const { draw } = line();
+  const key = JSON.stringify([me.lane, me.arrival, draw?.size, draw?.seed]);
+  if (key !== placeKey) [placeKey, placeValue] = [key, placeOf(me.arrival, line())];
   return placeValue;
 }
 
@@ -314,7 +346,7 @@ async function look() {
 
   const over = snapshot.phase === "closed" || snapshot.phase === "sold_out";
   const place = ownPlace();
-  const reached = me.standing === "waiting" && place !== null && place < snapshot.serving;
+  const reached = me.standing === "waiting" && place !== null && place < line().serving;
   if (reached && !over) me = { ...me, standing: "called" };
   if (gone) return;
   if (snapshot.store_away) return meanwhile(over);
@@ -338,8 +370,8 @@ function delay() {
   if (!snapshot) return 0;
   const place = ownPlace();
   const idle = !["outside", "waiting", "called", "recall"].includes(me.standing);
-  const ahead = idle ? Infinity : place === null ? null : Math.max(0, place - snapshot.serving);
-  const poll = pollDelay(snapshot, ahead, now(), Math.random());
+  const ahead = idle ? Infinity : place === null ? null : Math.max(0, place - line().serving);
+  const poll = pollDelay(line(), ahead, now(), Math.random());
   return me.standing === "outside" ? Math.max(1_000, Math.min(poll, joinAt() - now())) : poll;
 }
 
@@ -397,6 +429,14 @@ onAsk(element("leave").querySelector("form"), "submit", async () => {
   element("leave").open = false;
   me = { ...NOBODY, standing: "left" };
 });
+onAsk(element("invited").querySelector("form"), "submit", () =>
+  alone(async () => {
+    invitation = element("invitation").value.trim() || null;
+    uninvited = null;
+    await join(false);
+    element("invited").open = false;
+  }),
+);
 onAsk(element("retry"), "click", async () => {
   if (["admitted", "blocked", "stuck"].includes(me.standing)) {
     const { status } = await call("/claim", { sale });

@@ -24,6 +24,7 @@ function page() {
       querySelectorAll: () => [],
       addEventListener() {},
     },
+    location: { search: "" },
     sessionStorage: { getItem: () => null, setItem() {}, removeItem() {} },
     addEventListener() {},
   });

@@ -22,6 +22,22 @@ import { DRAW_ROUNDS, drawSeed, fromHex, sha256, shuffledIndex, toHex } from "./
  * @property {number} [losses] how often the store has lost something
  * @property {number} as_of
  * @property {number} poll_after_ms an upper bound
+ * @property {Lane[]} [lanes] where the sale has lanes; the figures above are then the first's
+ */
+
+/**
+ * A lane: its own order, with numbers and places from 0 on.
+ * @typedef {object} Lane
+ * @property {string} name
+ * @property {string} title what visitors read
+ * @property {number} share percent of the calls while somebody waits in it
+ * @property {boolean} invitation whether it takes one to join
+ * @property {number} serving
+ * @property {{low: number, high: number}|null} rate
+ * @property {number|null} rate_below
+ * @property {number} cadence_ms
+ * @property {number} [size]
+ * @property {string} [seed]
  */
 
 /**
@@ -53,6 +69,7 @@ import { DRAW_ROUNDS, drawSeed, fromHex, sha256, shuffledIndex, toHex } from "./
  * @typedef {object} Seen
  * @property {string} manifest
  * @property {number|null} size
+ * @property {string|null} [lanes] the sizes of all lanes, once fixed
  */
 
 /**
@@ -66,10 +83,11 @@ import { DRAW_ROUNDS, drawSeed, fromHex, sha256, shuffledIndex, toHex } from "./
  * @property {number|null} arrival
  * @property {number|null} serverPlace the place as the server told it, for comparison
  * @property {string|null} problem what the server said when it refused
+ * @property {string|null} lane its name, where the sale has lanes and the visitor a ticket
  */
 
 /** @type {Me} */
-export const NOBODY = { standing: "outside", arrival: null, serverPlace: null, problem: null };
+export const NOBODY = { standing: "outside", arrival: null, serverPlace: null, problem: null, lane: null };
 
 /**
  * Which of the texts' states is shown. The gateway decides by the same table.
@@ -98,6 +116,27 @@ export function standingOf({ state, recallable }) {
   return "waiting";
 }
 
+/** @param {Snapshot} snapshot @param {string|null} lane */
+export const laneIndex = ({ lanes }, lane) => Math.max(0, lanes?.findIndex(({ name }) => name === lane) ?? 0);
+
+/**
+ * The snapshot as it is for those in a lane.
+ * @param {Snapshot} snapshot
+ * @param {string|null} lane
+ * @returns {Snapshot}
+ */
+export function lineOf(snapshot, lane) {
+  const found = snapshot.lanes?.[laneIndex(snapshot, lane)];
+  if (!found) return snapshot;
+  const { serving, rate, rate_below, cadence_ms, size = null, seed = null } = found;
+  const draw = snapshot.draw && { ...snapshot.draw, size, seed };
+  return { ...snapshot, serving, rate, rate_below, cadence_ms, draw };
+}
+
+/** Whether somebody in this lane, or in none, may have a use for an invitation. */
+export const takesInvitations = ({ lanes }, lane) =>
+  Boolean(lanes?.some(({ invitation }) => invitation) && !lanes.find(({ name }) => name === lane)?.invitation);
+
 /**
  * Where an arrival stands, computed here; null until the draw is made.
  * @param {number|null} arrival
@@ -117,11 +156,12 @@ export function placeOf(arrival, { draw }) {
  * @param {Snapshot} snapshot
  * @returns {string}
  */
-export function manifestOf({ sale, draw: { algorithm, beacon, closes_at, commitment } }) {
+export function manifestOf({ sale, lanes, draw: { algorithm, beacon, closes_at, commitment } }) {
   const promise = { algorithm };
   if (beacon) promise.beacon = { chain: beacon.chain, round: beacon.round };
   promise.closes_at = closes_at;
   if (commitment) promise.commitment = commitment;
+  if (lanes) promise.lanes = lanes.map(({ invitation, name, share }) => ({ invitation, name, share }));
   return JSON.stringify({ ...promise, rounds: DRAW_ROUNDS, sale, trust: beacon ? "beacon" : "operator" });
 }
 
@@ -136,8 +176,13 @@ export function manifestOf({ sale, draw: { algorithm, beacon, closes_at, commitm
 export function witness(seen, snapshot, clock) {
   const { draw, as_of } = snapshot;
   if (!draw || draw.seed || Math.max(as_of, clock) >= (draw.beacon?.due_at ?? Infinity)) return seen;
-  return { manifest: seen?.manifest ?? manifestOf(snapshot), size: seen?.size ?? draw.size };
+  const sizes = { size: seen?.size ?? draw.size, ...(snapshot.lanes && { lanes: seen?.lanes ?? lanesSizes(snapshot) }) };
+  return { manifest: seen?.manifest ?? manifestOf(snapshot), ...sizes };
 }
+
+/** How many are drawn in each lane, once that is fixed. */
+const lanesSizes = ({ draw, lanes }) =>
+  lanes && draw.size !== null ? JSON.stringify(lanes.map(({ size }) => size)) : null;
 
 /**
  * The public value of the round that was drawn with, as the shop gave it; null where none was.
@@ -150,16 +195,20 @@ export const publicValue = ({ draw }) => (draw?.beacon?.signature ? sha256(fromH
  * is something to draw with.
  * @param {Snapshot} snapshot
  * @param {Seen|null} seen
+ * @param {string|null} lane whose seed it is about
  * @returns {boolean|null}
  */
-export function seedHolds(snapshot, seen) {
-  const { size, seed, commitment, secret } = snapshot.draw;
+export function seedHolds(snapshot, seen, lane = null) {
+  const { commitment, secret } = snapshot.draw;
+  const { size, seed } = lineOf(snapshot, lane).draw;
   const manifest = manifestOf(snapshot);
   const random = publicValue(snapshot) ?? (secret ? fromHex(secret) : null);
   if (!random) return null;
   const kept = secret ? toHex(sha256(random)) === commitment : true;
-  const unchanged = (seen?.manifest ?? manifest) === manifest && (seen?.size ?? size) === size;
-  return kept && unchanged && toHex(drawSeed(manifest, size, random)) === seed;
+  const sizes = (seen?.size ?? snapshot.draw.size) === snapshot.draw.size;
+  const lanes = (seen?.lanes ?? lanesSizes(snapshot)) === lanesSizes(snapshot);
+  const unchanged = (seen?.manifest ?? manifest) === manifest && sizes && lanes;
+  return kept && unchanged && toHex(drawSeed(manifest, size, random, laneIndex(snapshot, lane))) === seed;
 }
 
 /**
@@ -167,10 +216,11 @@ export function seedHolds(snapshot, seen) {
  * @param {Snapshot} snapshot
  * @param {Seen|null} seen
  * @param {object} texts
+ * @param {string|null} lane the visitor's
  * @returns {string}
  */
-export function promiseWords(snapshot, seen, { check }) {
-  const holds = seedHolds(snapshot, seen);
+export function promiseWords(snapshot, seen, { check }, lane = null) {
+  const holds = seedHolds(snapshot, seen, lane);
   if (holds === null) return "";
   const { beacon, fallback } = snapshot.draw;
   if (!beacon) return holds ? check.committed : check.broken;
@@ -367,6 +417,8 @@ export const failingWords = (failing, me, { note }) => note[me.arrival === null 
  * @property {boolean} retry
  * @property {boolean} leave
  * @property {boolean} check
+ * @property {string|null} lane
+ * @property {boolean} invited
  */
 
 /**
@@ -375,8 +427,9 @@ export const failingWords = (failing, me, { note }) => note[me.arrival === null 
  * @param {readonly string[]} languages
  * @returns {View}
  */
-export function viewOf({ me, snapshot, place, failing }, texts, languages) {
+export function viewOf({ me, snapshot: sale, place, failing }, texts, languages) {
   const { label, note } = texts;
+  const snapshot = lineOf(sale, me.lane);
   const state = stateOf(snapshot.phase, snapshot.draw !== null, me.standing);
   const words = texts.state[state];
   const moving = state === "waiting" || state === "paused";
@@ -407,8 +460,13 @@ export function viewOf({ me, snapshot, place, failing }, texts, languages) {
     retry: ["blocked", "stuck", "refused"].includes(state),
     leave: ["pre_queue", "in_draw", "drawing", "waiting", "paused", "recall"].includes(state),
     check: moving && Boolean(snapshot.draw?.seed) && me.arrival !== null,
+    lane: sale.lanes?.find(({ name }) => name === me.lane)?.title ?? null,
+    invited: INVITES.includes(state) && takesInvitations(sale, me.lane),
   };
 }
+
+/** Where an invitation may still be shown. */
+const INVITES = ["joining", "refused", "pre_queue", "in_draw", "waiting", "paused"];
 
 function noteOf(state, snapshot, me, texts) {
   const { note } = texts;

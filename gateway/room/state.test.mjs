@@ -305,3 +305,50 @@ test("time left is told to the second", () => {
   assert.equal(room.countdownWords(1), "0:01");
   assert.equal(room.countdownWords(-5), "0:00");
 });
+
+const lane = (name, invitation, changes = {}) => ({
+  ...{ name, title: name.toUpperCase(), share: 50, invitation, serving: 0, rate: null, rate_below: null, cadence_ms: 9_000 },
+  ...changes,
+});
+
+test("a visitor in a lane is shown that lane's place, wait and name", () => {
+  const lanes = [lane("all", false), lane("members", true, { serving: 40, rate: { low: 10, high: 20 } })];
+  const shown = view({ lanes }, { ...waiting(100), lane: "members" }, 100);
+  assert.deepEqual([shown.place, shown.ahead, shown.eta], ["101", "60", "3 to 7 minutes"]);
+  assert.deepEqual([shown.lane, shown.invited, shown.progress], ["MEMBERS", false, { max: 100, value: 40 }]);
+  const first = view({ lanes }, { ...waiting(100), lane: "all" }, 100);
+  assert.deepEqual([first.ahead, first.lane, first.invited], ["100", "ALL", true]);
+  assert.equal(view({}, waiting(100), 100).invited, false, "a sale without lanes takes no invitation");
+  assert.equal(view({ lanes, phase: "sold_out" }, room.NOBODY, null).invited, false);
+});
+
+test("each lane's seed is checked as its own", () => {
+  const sha = (...parts) => createHash("sha256").update(Buffer.concat(parts.map((part) => Buffer.from(part)))).digest();
+  const secret = Buffer.alloc(32, 5);
+  const commitment = sha(secret).toString("hex");
+  const manifest =
+    `{"algorithm":"swap-or-not-sha256","closes_at":1700000000000,"commitment":"${commitment}",` +
+    `"lanes":[{"invitation":false,"name":"all","share":50},{"invitation":true,"name":"members","share":50}],` +
+    `"rounds":255,"sale":"demo","trust":"operator"}`;
+  const size = (n) => Buffer.from([n, 0, 0, 0, 0, 0, 0, 0]);
+  const first = sha("ropeline-draw-v1", sha(manifest), size(30), secret).toString("hex");
+  const second = sha("ropeline-draw-lane-v1", [1], sha(manifest), size(20), secret).toString("hex");
+  const drawn = (size, seed) => lane(size === 30 ? "all" : "members", size !== 30, { size, seed });
+  const now = snapshot({
+    draw: {
+      ...{ algorithm: "swap-or-not-sha256", trust: "operator", closes_at: 1_700_000_000_000 },
+      ...{ size: 30, seed: first, commitment, secret: secret.toString("hex") },
+    },
+    lanes: [drawn(30, first), drawn(20, second)],
+  });
+  assert.equal(room.seedHolds(now, null, "all"), true);
+  assert.equal(room.seedHolds(now, null, "members"), true);
+  assert.equal(room.seedHolds({ ...now, lanes: [drawn(30, first), drawn(20, first)] }, null, "members"), false);
+  const frozen = (n) => {
+    const waits = { ...now.draw, seed: null, secret: null };
+    return room.witness(null, { ...now, as_of: 0, draw: waits, lanes: [drawn(30), drawn(n)] }, 0);
+  };
+  assert.equal(room.seedHolds(now, frozen(20), "members"), true);
+  assert.equal(room.seedHolds(now, frozen(21), "all"), false, "another lane's number was changed");
+  assert.ok(room.placeOf(3, room.lineOf(now, "members")) < 20);
+});

@@ -8,12 +8,12 @@ pub mod tickets;
 mod verify;
 
 use ropeline_queue::beacon::{BeaconOutput, BeaconSignature};
-use ropeline_queue::{DrawView, SaleId, Source, hex};
+use ropeline_queue::{DrawState, DrawView, SaleId, Source, hex};
 use ropeline_token::{IssueError, SigningKey};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-pub use statements::{FallbackStatement, Frozen, ManifestText, Randomness};
+pub use statements::{FallbackStatement, Frozen, LaneText, ManifestText, Randomness};
 pub use verify::{Check, Drawn, Outcome, Verification};
 
 /// The document as published. Bytes are in lower-case hexadecimal.
@@ -31,6 +31,9 @@ pub struct DrawDocument {
     pub secret: Option<String>,
     /// What places are computed from, once drawn.
     pub seed: Option<String>,
+    /// The lanes but the first, in the manifest's order: each is drawn alone. `size` and `seed` are the first lane's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<DrawnLane>,
     /// The beacon's round, once places are drawn with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beacon: Option<BeaconRound>,
@@ -38,6 +41,15 @@ pub struct DrawDocument {
     /// [`FallbackStatement`] as payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
+}
+
+/// A lane's part of a [`DrawDocument`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrawnLane {
+    /// The number of arrivals, as in `frozen`.
+    pub size: Option<u32>,
+    /// What places are computed from, once drawn.
+    pub seed: Option<String>,
 }
 
 /// What a beacon published for a round.
@@ -78,7 +90,8 @@ impl DrawDocument {
         let frozen = size.map(|size| {
             let (manifest_sha256, sale) = (manifest_sha256.clone(), sale.clone());
             let frozen_at = draw.frozen_at.map(|at| at.0);
-            sign(serde_json::to_vec(&Frozen { frozen_at, manifest_sha256, sale, size }))
+            let lanes = draw.lanes.iter().filter_map(DrawState::size).collect();
+            sign(serde_json::to_vec(&Frozen { frozen_at, lanes, manifest_sha256, sale, size }))
         });
         let round = draw.round();
         let (secret, beacon, fallback) = match &draw.source {
@@ -111,6 +124,9 @@ impl DrawDocument {
             size,
             secret: secret.map(|secret| hex(secret)),
             seed: draw.state.seed().map(|seed| hex(&seed)),
+            lanes: (draw.lanes.iter())
+                .map(|state| DrawnLane { size: state.size(), seed: state.seed().map(|seed| hex(&seed)) })
+                .collect(),
             beacon,
             fallback,
         })

@@ -12,6 +12,7 @@ use crate::edge::decider::Decider;
 use crate::feedback::Sink;
 use crate::identity::Identifier;
 use crate::issuer::Issuer;
+use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::page;
 use crate::returning;
@@ -50,6 +51,8 @@ pub struct Gateway {
     pub queue: config::QueueSettings,
     /// What one client may take.
     pub limits: config::Limits,
+    /// The keys of all that is signed, and of those whose invitations are taken.
+    pub keys: Arc<Keys>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Takes what the shop tells the queue.

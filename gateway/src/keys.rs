@@ -137,7 +137,7 @@ impl KeyRing {
     }
 }
 
-/// Both rings. No key is in both: an edge that gets the admission keys must not be able to take a ticket's
+/// Both rings, and whose invitations are taken. No key is in two of them: an edge that gets the admission keys must not be able to take a ticket's
 /// signature for anything.
 #[derive(Debug)]
 pub struct Keys {
@@ -145,6 +145,8 @@ pub struct Keys {
     pub ticket: KeyRing,
     /// Signs admission tokens.
     pub admission: KeyRing,
+    /// Public keys of those who sign invitations to the lanes of sales; none: no invitation is good.
+    pub invitation: Option<KeySet>,
 }
 
 impl Keys {

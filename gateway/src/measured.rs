@@ -86,6 +86,9 @@ impl QueueStore for MeasuredStore {
                 Err(JoinRefusal::Closed) => "closed",
                 Err(JoinRefusal::SoldOut) => "sold_out",
                 Err(JoinRefusal::Full) => "full",
+                Err(JoinRefusal::InvitationNeeded) => "invitation_needed",
+                Err(JoinRefusal::InvitationUsed) => "invitation_used",
+                Err(JoinRefusal::NoSuchLane) => "invitation_other_lane",
             };
             self.metrics.joined(sale.as_str(), outcome);
         }

@@ -302,8 +302,8 @@ impl Metrics {
         ] {
             set(&self.sale.counts, &[sale, state], count);
         }
-        set(&self.sale.arrivals, &[sale], view.next_arrival.0);
-        set(&self.sale.serving, &[sale], view.serving.0);
+        set(&self.sale.arrivals, &[sale], view.arrivals());
+        set(&self.sale.serving, &[sale], view.called());
         set(&self.sale.as_of, &[sale], view.as_of.0);
         if let Some(draw) = view.draw.as_ref().filter(|draw| draw.round().is_some()) {
             let overdue_ms = draw.awaited().map_or(0, |round| view.as_of.since(round.due_at));

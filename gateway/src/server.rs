@@ -177,6 +177,7 @@ async fn assemble(config: &Config, home: &Handle) -> anyhow::Result<Parts> {
         sales: Arc::clone(&sales),
         verified: Verified::new(config.keys.admission.set().clone(), config.keys.ticket.set().clone()),
         jwks: config.keys.published()?.to_jwks().into(),
+        keys: Arc::clone(&config.keys),
         issuer: Issuer::new(config.queue.issuer.clone(), Arc::clone(&config.keys)),
         identifier: Arc::new(Identifier::new(visitor_cookies, cookies, accounts)),
         room,

@@ -128,7 +128,18 @@ impl Gateway {
     pub async fn start(settings: Settings, sales: &[Sale]) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the gateway");
         let keys = folder.path().join("keys");
-        let made = Command::new(binary("ropeline")).args(["keygen", "--dir"]).arg(&keys).output();
+        let made = Command::new(binary("ropeline"))
+            .args([
+                "keygen",
+                "ticket",
+                "admission",
+                "visitor-secret",
+                "operator-token",
+                "invitation",
+                "--dir",
+            ])
+            .arg(&keys)
+            .output();
         let made = made.expect("ropeline keygen");
         assert!(made.status.success(), "keygen: {}", String::from_utf8_lossy(&made.stderr));
         let (redis, shared) = match settings.store.clone() {

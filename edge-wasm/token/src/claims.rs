@@ -96,11 +96,11 @@ impl Claims {
     }
 }
 
-fn plain(object: &Object<'_>, name: &str) -> Option<String> {
+pub(crate) fn plain(object: &Object<'_>, name: &str) -> Option<String> {
     object.get(name).and_then(Value::as_str).filter(|text| is_plain(text)).map(String::from)
 }
 
-fn integer(object: &Object<'_>, name: &str) -> Option<u64> {
+pub(crate) fn integer(object: &Object<'_>, name: &str) -> Option<u64> {
     object.get(name).and_then(Value::as_u64)
 }
 

@@ -8,6 +8,7 @@ use ed25519_dalek::Signer;
 use thiserror::Error;
 
 use crate::claims::{AdmissionClaims, Claims, TicketClaims, is_plain};
+use crate::invitation::InvitationClaims;
 use crate::json::{self, JsonError, Value, Writer};
 use crate::jws::Kind;
 use crate::keys::{KeyError, PublicKey, encoded, named_by_thumbprint};
@@ -123,6 +124,33 @@ impl SigningKey {
     /// No verifier would take the token.
     pub fn sign_admission(&self, admission: &AdmissionClaims) -> Result<String, IssueError> {
         self.sign_claims(Kind::Admission, &admission.claims, Some(admission.place))
+    }
+
+    /// Signs an invitation.
+    ///
+    /// # Errors
+    /// No gateway would take it.
+    pub fn sign_invitation(&self, invitation: &InvitationClaims) -> Result<String, IssueError> {
+        let InvitationClaims { aud, lane, jti, sub, nbf, exp } = invitation;
+        if nbf.is_some_and(|nbf| *exp <= nbf) {
+            return Err(IssueError::NeverValid);
+        }
+        let mut writer = Writer::new();
+        writer.begin_object();
+        let sub = sub.as_ref().map(|sub| ("sub", sub));
+        for (name, text) in [("aud", aud), ("lane", lane), ("jti", jti)].into_iter().chain(sub) {
+            if !is_plain(text) {
+                return Err(IssueError::TextRefused(name));
+            }
+            writer.name(name);
+            writer.text(text);
+        }
+        for (name, value) in nbf.map(|nbf| ("nbf", nbf)).into_iter().chain([("exp", *exp)]) {
+            writer.name(name);
+            writer.integer(value);
+        }
+        writer.end_object();
+        self.sign(Kind::Invitation, writer.finish().as_bytes())
     }
 
     /// Signs a document, such as a draw's manifest, into a compact JWS of `typ` `ropeline-draw+jws`.

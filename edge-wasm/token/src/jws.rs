@@ -7,7 +7,7 @@ use crate::json;
 use crate::keys::KeySet;
 use crate::refusal::Refusal;
 
-/// A longer ticket or admission token is refused unread.
+/// A longer ticket, admission token or invitation is refused unread.
 pub const MAX_TOKEN_BYTES: usize = 2_048;
 
 /// A longer signed document is refused unread.
@@ -21,6 +21,7 @@ pub(crate) enum Kind {
     Ticket,
     Admission,
     Document,
+    Invitation,
 }
 
 impl Kind {
@@ -29,12 +30,13 @@ impl Kind {
             Self::Ticket => "ropeline-ticket+jwt",
             Self::Admission => "ropeline-admission+jwt",
             Self::Document => "ropeline-draw+jws",
+            Self::Invitation => "ropeline-invitation+jwt",
         }
     }
 
     pub(crate) const fn max_bytes(self) -> usize {
         match self {
-            Self::Ticket | Self::Admission => MAX_TOKEN_BYTES,
+            Self::Ticket | Self::Admission | Self::Invitation => MAX_TOKEN_BYTES,
             Self::Document => MAX_DOCUMENT_BYTES,
         }
     }

@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::base64url;
 use crate::claims::{AdmissionClaims, Authentic, TicketClaims, is_plain};
+use crate::invitation::InvitationClaims;
 use crate::json::{self, JsonError, Object, Value, Writer};
 use crate::jws::{self, Kind, SIGNATURE_BYTES};
 use crate::refusal::Refusal;
@@ -301,6 +302,15 @@ impl KeySet {
     pub fn ticket(&self, token: &str) -> Result<Authentic<TicketClaims>, Refusal> {
         let payload = jws::open(token, Kind::Ticket, self)?;
         TicketClaims::parse(&payload).map(Authentic::new)
+    }
+
+    /// Checks form, key and signature of an invitation.
+    ///
+    /// # Errors
+    /// The text is not an authentic invitation of one of these keys.
+    pub fn invitation(&self, jws: &str) -> Result<InvitationClaims, Refusal> {
+        let payload = jws::open(jws, Kind::Invitation, self)?;
+        InvitationClaims::parse(&payload)
     }
 
     /// Checks a signed document, such as a draw's manifest; answers its payload.

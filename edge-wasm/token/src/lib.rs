@@ -43,6 +43,7 @@ extern crate std;
 
 mod base64url;
 mod claims;
+mod invitation;
 #[cfg(feature = "issue")]
 mod issue;
 pub mod json;
@@ -51,6 +52,7 @@ mod keys;
 mod refusal;
 
 pub use claims::{AdmissionClaims, Authentic, Claims, Expect, Leeway, LeewayTooLong, TicketClaims};
+pub use invitation::InvitationClaims;
 #[cfg(feature = "issue")]
 pub use issue::{IssueError, SigningKey, SigningKeyError};
 pub use jws::{MAX_DOCUMENT_BYTES, MAX_TOKEN_BYTES};

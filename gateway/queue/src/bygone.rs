@@ -28,6 +28,11 @@ pub(crate) struct Bygone {
 // === impl Bygone ===
 
 impl Bygone {
+    /// Nothing is over yet of the places from here on.
+    pub(crate) fn from(first: Place) -> Self {
+        Self { forgotten: first, over: VecDeque::new() }
+    }
+
     /// Everything below has been forgotten, the draw's places apart.
     pub(crate) const fn forgotten(&self) -> Place {
         self.forgotten

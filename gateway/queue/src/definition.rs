@@ -1,11 +1,13 @@
 //! What an operator says about a sale, checked as a whole before anything uses it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::{Deref, RangeInclusive};
 
 use serde::{Deserialize, Serialize};
 
 use crate::beacon::{Beacon, MARGIN_MS};
+use crate::lane::{Lane, MAX_LANES};
 use crate::text::misplaced;
 use crate::types::{SaleId, UnixMillis};
 
@@ -71,6 +73,32 @@ pub struct RawDefinition {
     /// What the sale guards. Checked by the gateway, which alone knows about requests.
     #[serde(default)]
     pub protect: Protect,
+    /// Lanes, each with an order and a share of the pace of its own; none: everybody stands in one line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<LaneDefinition>,
+}
+
+/// A lane of a sale.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaneDefinition {
+    /// Names the lane in invitations and documents; the alphabet of a sale's id.
+    pub name: SaleId,
+    /// What visitors read; empty: the name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// Its share of the calls while somebody waits in it, in percent. Those of all lanes add up to 100.
+    pub share: u8,
+    /// Who joins it has to show an invitation. One lane at most has no need of one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub invitation: bool,
+}
+
+impl LaneDefinition {
+    /// What visitors read.
+    pub fn shown(&self) -> &str {
+        if self.title.is_empty() { self.name.as_str() } else { &self.title }
+    }
 }
 
 /// The requests a sale guards, as the operator wrote them.
@@ -259,6 +287,48 @@ impl SaleDefinition {
     pub fn is_always_on(&self) -> bool {
         !self.0.is_timed()
     }
+
+    /// How many lines of visitors there are: one, or one a lane.
+    pub(crate) fn lines(&self) -> usize {
+        self.0.lanes.len().max(1)
+    }
+
+    /// The lanes with their definitions; none in a sale without lanes.
+    pub fn each_lane(&self) -> impl Iterator<Item = (Lane, &LaneDefinition)> {
+        let lanes = self.0.lanes.iter().enumerate();
+        lanes.filter_map(|(index, lane)| Some((Lane::at(index)?, lane)))
+    }
+
+    /// A lane's definition; none in a sale without lanes.
+    pub fn lane(&self, lane: Lane) -> Option<&LaneDefinition> {
+        self.0.lanes.get(lane.index())
+    }
+
+    /// The lane that takes no invitation; the first, and only, line of a sale without lanes. None: everybody has to be
+    /// invited.
+    pub fn open_lane(&self) -> Option<Lane> {
+        if self.0.lanes.is_empty() {
+            return Some(Lane::FIRST);
+        }
+        self.each_lane().find(|(_, lane)| !lane.invitation).map(|(lane, _)| lane)
+    }
+
+    /// A lane's share of the calls in percent.
+    pub fn share(&self, lane: Lane) -> u8 {
+        self.lane(lane).map_or(100, |lane| lane.share)
+    }
+
+    pub(crate) fn shares(&self) -> Vec<u8> {
+        self.0.lanes.iter().map(|lane| lane.share).collect()
+    }
+
+    /// The other definition keeps what these lanes promise: which they are, in which order, and who may join them. With
+    /// `shares` those count, too.
+    pub(crate) fn keeps_lanes(&self, other: &Self, shares: bool) -> bool {
+        let promise =
+            |lane: &LaneDefinition| (lane.name.clone(), lane.invitation, lane.share * u8::from(shares));
+        self.0.lanes.iter().map(promise).eq(other.0.lanes.iter().map(promise))
+    }
 }
 
 /// One member of a definition and what is wrong with it.
@@ -305,6 +375,7 @@ impl RawDefinition {
             store_away: StoreAway::default(),
             entry_url: None,
             protect: Protect::default(),
+            lanes: Vec::new(),
         }
     }
 
@@ -343,6 +414,7 @@ impl RawDefinition {
                 "a path on the shop's own host, in ASCII, at most 2048 bytes",
             );
         }
+        self.check_lanes(&mut faults);
         if faults.0.is_empty() { Ok(SaleDefinition(self)) } else { Err(DefinitionErrors(faults.0)) }
     }
 
@@ -397,6 +469,35 @@ impl RawDefinition {
                     );
                     break;
                 }
+            }
+        }
+    }
+
+    fn check_lanes(&self, faults: &mut Faults) {
+        if self.lanes.is_empty() {
+            return;
+        }
+        let lanes = &self.lanes;
+        faults.unless(lanes.len() <= MAX_LANES, "lanes", &format!("at most {MAX_LANES} lanes"));
+        let shares: u64 = lanes.iter().map(|lane| u64::from(lane.share)).sum();
+        let each = lanes.iter().all(|lane| lane.share >= 1);
+        faults.unless(
+            each && shares == 100,
+            "lanes.share",
+            "at least 1 each, and 100 together: it is percent",
+        );
+        let open = lanes.iter().filter(|lane| !lane.invitation).count();
+        faults.unless(
+            open <= 1,
+            "lanes.invitation",
+            "true for all lanes but one: somebody without one joins that",
+        );
+        let names: BTreeSet<&SaleId> = lanes.iter().map(|lane| &lane.name).collect();
+        faults.unless(names.len() == lanes.len(), "lanes.name", "another one for each lane");
+        for lane in lanes {
+            faults.unless(lane.title.chars().count() <= 60, "lanes.title", "at most 60 characters");
+            if let Some(misplaced) = misplaced(&lane.title) {
+                faults.add("lanes.title", &misplaced.to_string());
             }
         }
     }

@@ -10,6 +10,7 @@
 use sha2::block_api::compress256;
 use sha2::{Digest, Sha256};
 
+use crate::lane::{Lane, within};
 use crate::types::{Arrival, Place};
 
 #[cfg(test)]
@@ -40,6 +41,24 @@ pub type Seed = [u8; 32];
 pub fn seed(manifest: &[u8], size: u32, randomness: &[u8; 32]) -> Seed {
     Sha256::new()
         .chain_update(b"ropeline-draw-v1")
+        .chain_update(Sha256::digest(manifest))
+        .chain_update(u64::from(size).to_le_bytes())
+        .chain_update(randomness)
+        .finalize()
+        .into()
+}
+
+/// The seed of a lane's draw: for the first lane the [`seed`] of the sale with this lane's number of arrivals, for others
+/// `SHA-256("ropeline-draw-lane-v1" ‖ lane as one byte ‖ SHA-256(manifest) ‖ size as u64 LE ‖ randomness)`, where the
+/// lanes count from 0 in the manifest's order.
+#[must_use]
+pub fn lane_seed(manifest: &[u8], lane: Lane, size: u32, randomness: &[u8; 32]) -> Seed {
+    if lane == Lane::FIRST {
+        return seed(manifest, size, randomness);
+    }
+    Sha256::new()
+        .chain_update(b"ropeline-draw-lane-v1")
+        .chain_update([u8::try_from(lane.index()).unwrap_or(u8::MAX)])
         .chain_update(Sha256::digest(manifest))
         .chain_update(u64::from(size).to_le_bytes())
         .chain_update(randomness)
@@ -115,7 +134,8 @@ impl Shuffle {
     }
 
     fn walk(&self, number: u64, rounds: impl Iterator<Item = (u8, u32)>) -> u64 {
-        let Some(mut index) = u32::try_from(number).ok().filter(|index| *index < self.size) else {
+        // Each lane is drawn alone.
+        let Some(mut index) = u32::try_from(within(number)).ok().filter(|index| *index < self.size) else {
             return number;
         };
         for (round, pivot) in rounds {
@@ -125,7 +145,7 @@ impl Shuffle {
                 index = flip;
             }
         }
-        u64::from(index)
+        number - within(number) + u64::from(index)
     }
 
     /// Every arrival's place at once: 4 bytes an arrival, one hash a round for each 256 of them.
@@ -243,8 +263,9 @@ impl Permutation {
     /// The place of an arrival; an arrival at or past the draw's size keeps its number.
     #[must_use]
     pub fn place(&self, arrival: Arrival) -> Place {
-        let drawn = usize::try_from(arrival.0).ok().and_then(|index| self.0.get(index));
-        Place(drawn.map_or(arrival.0, |place| u64::from(*place)))
+        let number = within(arrival.0);
+        let drawn = usize::try_from(number).ok().and_then(|index| self.0.get(index));
+        Place(drawn.map_or(arrival.0, |place| arrival.0 - number + u64::from(*place)))
     }
 
     /// The places in order of arrival.

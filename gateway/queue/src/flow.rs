@@ -162,17 +162,19 @@ impl Flow {
         }
     }
 
-    /// Nothing measured yet, for a sale of this pace. With `compensates` the pace may double.
+    /// Nothing measured yet, for a sale of this pace. With `compensates` the pace may double. A lane gets `share` percent of
+    /// it at least, and all of it while nobody waits in the others.
     #[must_use]
-    pub fn expecting(pace: Pace, compensates: bool) -> Self {
+    pub fn expecting(pace: Pace, compensates: bool, share: u8) -> Self {
         let (admit, in_ms) = match pace {
             Pace::Batch { admit, every_ms } => (admit, every_ms),
             Pace::Smooth { admit, per_ms, .. } => (admit, per_ms),
         };
         let paced = (u64::from(admit).saturating_mul(60_000_000) / in_ms.max(1)).max(1);
         let high = if compensates { paced.saturating_mul(2) } else { paced };
-        let expected = Some(Band { low: (paced / 2).max(1), high });
-        Self { expected, ..Self::new(cadence_ms(pace)) }
+        let least = paced.saturating_mul(u64::from(share)) / 100;
+        let expected = Some(Band { low: (least / 2).max(1), high });
+        Self { expected, ..Self::new(cadence_ms(pace, share)) }
     }
 
     /// Takes note that `called` places were called at `now`, and of what the queue is like after that.

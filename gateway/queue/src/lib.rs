@@ -11,31 +11,38 @@ mod definition;
 pub mod draw;
 pub mod flow;
 pub mod health;
+mod lane;
 mod manifest;
 mod outcome;
 mod pacer;
 pub mod poll;
 mod queue;
+mod reach;
 mod state;
 mod text;
+mod turns;
 pub mod types;
 mod view;
 pub mod visitors;
 
 pub use calls::{CallBatch, CallLog};
 pub use definition::{
-    DefinitionErrors, DrawBeacon, DrawDefinition, FieldError, LONGEST_TICK_MS, Pace, Protect, RawDefinition,
-    SaleDefinition, StoreAway,
+    DefinitionErrors, DrawBeacon, DrawDefinition, FieldError, LONGEST_TICK_MS, LaneDefinition, Pace, Protect,
+    RawDefinition, SaleDefinition, StoreAway,
 };
-pub use manifest::{DrawState, Fallback, Manifest, Promise, Source, Trust, hex};
+pub use lane::{Lane, Lines, MAX_LANES};
+pub use manifest::{DrawState, Fallback, LanePromise, Manifest, Promise, Source, Trust, hex};
 pub use outcome::{
     AdmissionRecord, AdmissionState, ChangeRefusal, Changes, ClaimRefusal, Claimed, Command, CommandDone,
-    CommandRefusal, JoinOptions, JoinRecord, JoinRefusal, Joined, LeaseEvent, LeaveRefusal, PauseReason,
-    TickInput, Update,
+    CommandRefusal, Invited, JoinOptions, JoinRecord, JoinRefusal, Joined, LeaseEvent, LeaveRefusal,
+    PauseReason, TickInput, Update,
 };
 pub use pacer::{ClaimRatio, Pacer};
 pub use queue::Queue;
+pub use reach::Reach;
 pub use state::{Core, DrawRecord, Totals};
 pub use text::{Misplaced, misplaced};
 pub use types::{Arrival, Epoch, Phase, Place, Position, SaleId, SaleIdError, Stock, UnixMillis, VisitorKey};
-pub use view::{Awaited, DrawView, SaleView, Snapshot, SnapshotBeacon, SnapshotDraw, Standing};
+pub use view::{
+    Awaited, DrawView, LineView, SaleView, Snapshot, SnapshotBeacon, SnapshotDraw, SnapshotLane, Standing,
+};

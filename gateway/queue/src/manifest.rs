@@ -39,6 +39,19 @@ pub struct Manifest {
     pub closes_at: UnixMillis,
     /// What is drawn with.
     pub randomness: Promise,
+    /// The sale's lanes and what each was promised of the pace; empty: there are none.
+    pub lanes: Vec<LanePromise>,
+}
+
+/// What is promised of a lane in a [`Manifest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LanePromise {
+    /// Its name.
+    pub name: SaleId,
+    /// Its share of the calls, in percent, while somebody waits in it.
+    pub share: u8,
+    /// Whether it takes an invitation to join it.
+    pub invitation: bool,
 }
 
 /// The randomness a draw is promised to be made with.
@@ -91,14 +104,24 @@ impl Manifest {
         let commitment = self.randomness.commitment();
         let commitment =
             commitment.map_or_else(String::new, |hash| format!(r#""commitment":"{}","#, hex(&hash)));
+        let lanes: Vec<String> = self.lanes.iter().map(LanePromise::canonical).collect();
+        let lanes =
+            if lanes.is_empty() { String::new() } else { format!(r#""lanes":[{}],"#, lanes.join(",")) };
         format!(
-            r#"{{"algorithm":"{}",{beacon}"closes_at":{},{commitment}"rounds":{},"sale":"{}","trust":"{}"}}"#,
+            r#"{{"algorithm":"{}",{beacon}"closes_at":{},{commitment}{lanes}"rounds":{},"sale":"{}","trust":"{}"}}"#,
             draw::ALGORITHM,
             self.closes_at,
             draw::ROUNDS,
             self.sale,
             self.randomness.trust().as_str(),
         )
+    }
+}
+
+impl LanePromise {
+    fn canonical(&self) -> String {
+        let Self { name, share, invitation } = self;
+        format!(r#"{{"invitation":{invitation},"name":"{name}","share":{share}}}"#)
     }
 }
 
@@ -159,7 +182,7 @@ impl DrawState {
         match *self {
             Self::NotHeld => Some(Place(arrival.0)),
             Self::Collecting => None,
-            Self::Frozen { size, .. } => (arrival.0 >= u64::from(size)).then_some(Place(arrival.0)),
+            Self::Frozen { size, .. } => (arrival.number() >= u64::from(size)).then_some(Place(arrival.0)),
             Self::Drawn { size, seed } => Some(Shuffle::new(seed, size).place(arrival)),
         }
     }
@@ -223,6 +246,7 @@ mod tests {
             sale: "drop".parse().unwrap(),
             closes_at: UnixMillis(1_700_000_000_000),
             randomness: Promise::Secret { commitment: draw::commitment(&[0; 32]) },
+            lanes: Vec::new(),
         };
         assert_eq!(
             manifest.canonical(),
@@ -240,6 +264,7 @@ mod tests {
             sale: "drop".parse().unwrap(),
             closes_at: UnixMillis(1_692_806_334_000),
             randomness: Promise::Beacon { beacon: Beacon::DrandQuicknet, round: 1_000, fallback },
+            lanes: Vec::new(),
         };
         assert_eq!(
             manifest(None).canonical(),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::beacon::BeaconOutput;
 use crate::definition::SaleDefinition;
+use crate::lane::Lane;
 use crate::state::Core;
 use crate::types::{Arrival, Epoch, Place, UnixMillis, VisitorKey};
 
@@ -15,6 +16,17 @@ use crate::types::{Arrival, Epoch, Place, UnixMillis, VisitorKey};
 pub struct JoinOptions {
     /// The visitor asks for a new ticket at the back because theirs is used up. Never assumed.
     pub again: bool,
+    /// The invitation they show, which has been checked.
+    pub invited: Option<Invited>,
+}
+
+/// What a good invitation says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invited {
+    /// The lane it lets its visitor join.
+    pub lane: Lane,
+    /// Names the invitation, which gives one number to whoever shows it first; none: it names its visitor itself.
+    pub once: Option<VisitorKey>,
 }
 
 /// A visitor's ticket, new or as it was.
@@ -45,6 +57,15 @@ pub enum JoinRefusal {
     /// Every number has been given.
     #[error("the sale has no number left to give")]
     Full,
+    /// No lane takes visitors without an invitation.
+    #[error("it takes an invitation to join the sale")]
+    InvitationNeeded,
+    /// The invitation has given somebody else a number.
+    #[error("the invitation has been used by another visitor")]
+    InvitationUsed,
+    /// The lane takes no invitations, or the sale has no such lane.
+    #[error("the sale has no lane that this is an invitation to")]
+    NoSuchLane,
 }
 
 /// A visitor's admission; the same until the lease ends.
@@ -214,6 +235,12 @@ pub enum ChangeRefusal {
     /// The draw's manifest is out: it holds from the opening of joins on.
     #[error("draw: cannot change once joining has opened")]
     DrawFixed,
+    /// Visitors stand in its lanes, and a draw's manifest has promised what each gets.
+    #[error(
+        "lanes: which there are, and whom they take, cannot change once joining has opened, nor can their shares where \
+         there is a draw"
+    )]
+    LanesFixed,
     /// The sale is over.
     #[error("the sale is closed")]
     Closed,
@@ -300,8 +327,9 @@ pub struct Changes {
     /// Numbers that are their visitors' no more: of those who left or have another, which may be an older one after a loss.
     /// A store that loses nothing may keep the joins all the same.
     pub vacated: Vec<Arrival>,
-    /// Of these nothing has to be kept any more, whatever is said of them above: all that have been forgotten so far.
-    pub forgotten: Option<Range<Arrival>>,
+    /// Of these nothing has to be kept any more, whatever is said of them above: all that have been forgotten so far. None
+    /// where that is as before.
+    pub forgotten: Vec<Range<Arrival>>,
 }
 
 impl Changes {
@@ -313,7 +341,7 @@ impl Changes {
             && self.admissions.is_empty()
             && self.left.is_empty()
             && self.vacated.is_empty()
-            && self.forgotten.is_none()
+            && self.forgotten.is_empty()
     }
 }
 

@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::calls::CallBatch;
 use crate::definition::SaleDefinition;
 use crate::draw::{Prepared, Shuffle};
 use crate::flow::Backlog;
+use crate::lane::{Lane, Lines};
 use crate::outcome::{
     AdmissionRecord, AdmissionState, Changes, ClaimRefusal, Claimed, JoinOptions, JoinRecord, JoinRefusal,
     Joined, LeaseEvent, LeaveRefusal, TickInput,
 };
-use crate::state::Core;
+use crate::state::{Core, cadence_ms};
 use crate::types::{Arrival, MAX_ARRIVALS, Phase, Place, Position, Stock, UnixMillis, VisitorKey};
-use crate::view::{DrawView, SaleView};
+use crate::view::{DrawView, LineView, SaleView};
 use crate::visitors::{InsertError, VisitorMap};
 
 use self::journal::{Journal, Step};
@@ -21,6 +23,7 @@ mod calling;
 mod clock;
 mod forgetting;
 mod journal;
+mod lanes;
 mod loss;
 mod operator;
 mod replica;
@@ -37,28 +40,49 @@ mod tests;
 pub struct Queue {
     definition: Arc<SaleDefinition>,
     core: Core,
-    visitors: VisitorMap,
+    lines: Lines<Line>,
     admissions: HashMap<Arrival, Admission>,
     /// Everybody who left before being called.
     left: HashSet<Arrival>,
-    /// Their places, as far as they are known and not yet called.
-    left_places: BTreeSet<Place>,
     leases: BTreeSet<(UnixMillis, Arrival)>,
     recall_windows: BTreeSet<(UnixMillis, Arrival)>,
-    recalls: BTreeMap<Place, Arrival>,
     /// Admissions with a unit on hold.
     holding: u64,
-    /// The draw's, once made: kept, because its pivots are half the work of a place.
-    shuffle: Option<Prepared>,
     /// The last tick's; none until the first tick, and until then nobody is called.
     health: Option<TickInput>,
-    /// What the flow was last told; a function of the state, kept to notice when it changes.
-    backlog: Backlog,
+    /// What each line's flow was last told; a function of the state, kept to notice when it changes.
+    backlogs: Lines<Backlog>,
     /// What the clock made due is done up to here.
     advanced_to: Option<UnixMillis>,
     pending: Pending,
     /// What to take back on [`Queue::undo`]; none outside of a batch that may be undone.
     journal: Option<Box<Journal>>,
+}
+
+/// One order of visitors: the sale's, or a lane's.
+#[derive(Debug)]
+struct Line {
+    visitors: VisitorMap,
+    /// Invitations that are good for one, under the number that each has given.
+    invitations: VisitorMap,
+    /// Places of those who left, as far as they are known and not yet called.
+    left_places: BTreeSet<Place>,
+    recalls: BTreeMap<Place, Arrival>,
+    /// The draw's, once made: kept, because its pivots are half the work of a place.
+    shuffle: Option<Prepared>,
+}
+
+impl Line {
+    fn new(lane: Lane) -> Self {
+        let base = Arrival(lane.base());
+        Self {
+            visitors: VisitorMap::from(base.0),
+            invitations: VisitorMap::from(base.invitation().0),
+            left_places: BTreeSet::new(),
+            recalls: BTreeMap::new(),
+            shuffle: None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +97,7 @@ struct Pending {
     core: bool,
     definition: bool,
     joins: Vec<JoinRecord>,
+    invitations: Vec<JoinRecord>,
     admissions: BTreeSet<Arrival>,
     left: Vec<Arrival>,
     vacated: Vec<Arrival>,
@@ -105,28 +130,44 @@ impl Queue {
         let mut queue = Self::empty(definition, core);
         queue.absorb(joins, admissions, left);
         queue.find_left_places();
-        queue.backlog = queue.present_backlog();
+        queue.settle_backlogs();
         queue
     }
 
     fn empty(definition: SaleDefinition, core: Core) -> Self {
-        Self {
-            shuffle: core.draw.shuffle().map(Shuffle::prepare),
+        let lanes = core.lines.count();
+        let mut queue = Self {
             definition: Arc::new(definition),
             core,
-            visitors: VisitorMap::new(),
+            lines: Lines::new(lanes, Line::new),
             admissions: HashMap::new(),
             left: HashSet::new(),
-            left_places: BTreeSet::new(),
             leases: BTreeSet::new(),
             recall_windows: BTreeSet::new(),
-            recalls: BTreeMap::new(),
             holding: 0,
             health: None,
-            backlog: Backlog::Stopped,
+            backlogs: Lines::new(lanes, |_| Backlog::Stopped),
             advanced_to: None,
             pending: Pending::default(),
             journal: None,
+        };
+        queue.shuffle();
+        queue
+    }
+
+    /// Makes ready what gives the places of a draw that was made.
+    fn shuffle(&mut self) {
+        for (line, core) in self.lines.iter_mut().zip(self.core.lines.iter()) {
+            line.shuffle = core.draw.shuffle().map(Shuffle::prepare);
+        }
+    }
+
+    /// As many lines as the sale has lanes: they change before anybody has joined.
+    fn fit_lines(&mut self) {
+        let lanes = self.core.lines.count();
+        if self.lines.count() != lanes {
+            self.lines = Lines::new(lanes, Line::new);
+            self.backlogs = Lines::new(lanes, |_| Backlog::Stopped);
         }
     }
 
@@ -140,9 +181,37 @@ impl Queue {
         &self.core
     }
 
-    /// The visitors who hold a ticket.
-    pub const fn visitors(&self) -> &VisitorMap {
-        &self.visitors
+    /// The joins of the visitors who hold a ticket, and the invitations that are good for one, each under its number;
+    /// ascending.
+    pub fn joins(&self) -> impl Iterator<Item = JoinRecord> {
+        let visitors = self.lines.iter().flat_map(|line| line.visitors.iter());
+        visitors.chain(self.lines.iter().flat_map(|line| line.invitations.iter()))
+    }
+
+    /// The visitors who hold a ticket of a lane, if there is such a lane.
+    pub fn visitors(&self, lane: Lane) -> Option<&VisitorMap> {
+        self.lines.get(lane).map(|line| &line.visitors)
+    }
+
+    /// The ticket of a visitor.
+    pub fn held(&self, visitor: &VisitorKey) -> Option<JoinRecord> {
+        self.lines.iter().find_map(|line| line.visitors.get(visitor))
+    }
+
+    /// The visitor who holds a number.
+    pub fn holder(&self, arrival: Arrival) -> Option<JoinRecord> {
+        self.map(arrival)?.at(arrival)
+    }
+
+    /// Where a number is looked up.
+    fn map(&self, arrival: Arrival) -> Option<&VisitorMap> {
+        let line = self.lines.get(arrival.lane())?;
+        Some(if arrival.is_invitation() { &line.invitations } else { &line.visitors })
+    }
+
+    fn map_mut(&mut self, arrival: Arrival) -> Option<&mut VisitorMap> {
+        let line = self.lines.get_mut(arrival.lane())?;
+        Some(if arrival.is_invitation() { &mut line.invitations } else { &mut line.visitors })
     }
 
     /// The called tickets that have claimed, come back or left, in no order.
@@ -162,8 +231,9 @@ impl Queue {
 
     /// Takes what has changed since the last time.
     pub fn take_changes(&mut self) -> Changes {
-        let Pending { core, definition, joins, admissions, left, vacated, forgotten } =
+        let Pending { core, definition, mut joins, mut invitations, admissions, left, vacated, forgotten } =
             std::mem::take(&mut self.pending);
+        joins.append(&mut invitations);
         let record = |arrival| {
             let admission = self.admissions.get(&arrival)?;
             Some(AdmissionRecord { arrival, place: admission.place, state: admission.state })
@@ -175,12 +245,13 @@ impl Queue {
             admissions: admissions.into_iter().filter_map(record).collect(),
             left,
             vacated,
-            forgotten: forgotten.then(|| self.forgotten()),
+            forgotten: if forgotten { self.forgotten() } else { Vec::new() },
         }
     }
 
     /// Gives a visitor a number, or the one they have. With `again`, a visitor whose ticket is used up gets a
-    /// new one at the back; a ticket that can still be called or claimed is never exchanged.
+    /// new one at the back of its lane; a ticket that can still be called or claimed is never exchanged. But whoever waits
+    /// in the lane that takes everybody, and shows an invitation, goes over to the back of the lane it is for.
     ///
     /// # Errors
     /// When a new number would be needed and cannot be given.
@@ -191,30 +262,45 @@ impl Queue {
         now: UnixMillis,
     ) -> Result<Joined, JoinRefusal> {
         self.advance(now);
-        let held = self.visitors.get(&visitor);
-        if let Some(held) = held
-            && !(options.again && self.is_used_up(held.arrival))
-        {
+        let held = self.held(&visitor);
+        let exchanged = held.is_none_or(|held| {
+            (options.again && self.is_used_up(held.arrival)) || self.goes_over(held.arrival, options.invited)
+        });
+        if let (Some(held), false) = (held, exchanged) {
             return Ok(self.joined(held, false));
         }
-        match self.core.phase() {
-            Phase::Scheduled => return Err(JoinRefusal::NotYetOpen),
-            Phase::Closed => return Err(JoinRefusal::Closed),
-            Phase::SoldOut => return Err(JoinRefusal::SoldOut),
-            Phase::PreQueue | Phase::Drawing | Phase::Open | Phase::Paused => {}
+        match (self.core.phase(), held) {
+            (Phase::Scheduled, _) => return Err(JoinRefusal::NotYetOpen),
+            // Who waits has nothing to go over for.
+            (Phase::Closed | Phase::SoldOut, Some(held)) if !options.again => {
+                return Ok(self.joined(held, false));
+            }
+            (Phase::Closed, _) => return Err(JoinRefusal::Closed),
+            (Phase::SoldOut, _) => return Err(JoinRefusal::SoldOut),
+            (Phase::PreQueue | Phase::Drawing | Phase::Open | Phase::Paused, _) => {}
         }
-        if self.core.next_arrival >= MAX_ARRIVALS {
+        let lane = self.lane_to_join(held, options.invited)?;
+        let once = self.invitation_of(&visitor, lane, held, options.invited)?;
+        let next = Arrival(self.core.lines[lane].next_arrival);
+        if next.number() >= MAX_ARRIVALS {
             return Err(JoinRefusal::Full);
         }
         let joined_at = u32::try_from(self.core.last_now.seconds()).unwrap_or(u32::MAX);
-        let record = JoinRecord { arrival: Arrival(self.core.next_arrival), visitor, joined_at };
+        let record = JoinRecord { arrival: next, visitor, joined_at };
         // The number is new and the newest, so only its being past the last can be refused.
         self.enter(record).map_err(|_| JoinRefusal::Full)?;
-        if let Some(held) = held {
-            self.pending.vacated.push(held.arrival);
-            self.give_up(held.arrival);
+        match held {
+            Some(held) if held.arrival.lane() != lane => self.give_up_elsewhere(held.arrival),
+            Some(held) => {
+                self.pending.vacated.push(held.arrival);
+                self.give_up(held.arrival);
+            }
+            None => {}
         }
-        self.core.next_arrival += 1;
+        if let Some(once) = once {
+            self.keep_invitation(JoinRecord { arrival: next.invitation(), visitor: once, joined_at });
+        }
+        self.core.lines[lane].next_arrival += 1;
         self.pending.core = true;
         self.pending.joins.push(record);
         self.call_earned();
@@ -236,8 +322,8 @@ impl Queue {
                 | AdmissionState::Recalled { .. },
             ) => false,
             None => match self.place(arrival) {
-                Some(place) if place < self.core.serving => {
-                    self.core.calls.find(place).is_none_or(|batch| batch.lapsed)
+                Some(place) if self.is_called(place) => {
+                    self.core.lines[place.lane()].calls.find(place).is_none_or(|batch| batch.lapsed)
                 }
                 _ => false,
             },
@@ -246,17 +332,27 @@ impl Queue {
 
     /// The place of an arrival, as soon as there is one.
     fn place(&self, arrival: Arrival) -> Option<Place> {
-        match &self.shuffle {
+        match &self.lines.get(arrival.lane())?.shuffle {
             Some(shuffle) => Some(shuffle.place(arrival)),
-            None => self.core.draw.place(arrival),
+            None => self.core.lines[arrival.lane()].draw.place(arrival),
         }
+    }
+
+    /// The place, which is one of this sale's, has been called.
+    fn is_called(&self, place: Place) -> bool {
+        self.core.lines.get(place.lane()).is_some_and(|line| place < line.serving)
+    }
+
+    /// The call that a place belongs to.
+    fn call_of(&mut self, place: Place) -> Option<&mut CallBatch> {
+        self.core.lines.get_mut(place.lane())?.calls.find_mut(place)
     }
 
     /// A visitor who takes a new number cannot be recalled on the old one. The old one is left, if it was drawn: its join
     /// stays on record, and must not be taken for the visitor's once the newer one is forgotten.
     fn give_up(&mut self, arrival: Arrival) {
         let Some(place) = self.place(arrival) else { return };
-        if arrival < self.forgotten().start {
+        if arrival.0 < self.core.lines[arrival.lane()].drawn().end {
             self.set(arrival, place, AdmissionState::Left);
         } else if !self.admissions.contains_key(&arrival) {
             self.set(arrival, place, AdmissionState::Lapsed);
@@ -275,7 +371,7 @@ impl Queue {
         self.advance(now);
         self.call_earned();
         let arrival = position.arrival;
-        if arrival.0 >= self.core.next_arrival {
+        if self.core.lane_of(arrival).is_none() {
             return Err(ClaimRefusal::Unknown);
         }
         if self.left.contains(&arrival) {
@@ -285,7 +381,7 @@ impl Queue {
             return self.claim_again(arrival, admission);
         }
         self.refuse_when_over()?;
-        let Some(place) = position.place.filter(|place| *place < self.core.serving) else {
+        let Some(place) = position.place.filter(|place| self.is_called(*place)) else {
             return Err(ClaimRefusal::NotCalled);
         };
         if self.place(arrival) != Some(place) {
@@ -297,7 +393,7 @@ impl Queue {
                 None => Err(ClaimRefusal::RecallPending),
             };
         }
-        let lease_ms = match self.core.calls.find_mut(place) {
+        let lease_ms = match self.call_of(place) {
             None => return Err(ClaimRefusal::Lapsed),
             Some(batch) if batch.lapsed => {
                 let lease_ms = batch.lease_ms;
@@ -360,10 +456,10 @@ impl Queue {
     pub fn leave(&mut self, position: Position, now: UnixMillis) -> Result<(), LeaveRefusal> {
         self.advance(now);
         let arrival = position.arrival;
-        if arrival.0 >= self.core.next_arrival {
+        if self.core.lane_of(arrival).is_none() {
             return Err(LeaveRefusal::Unknown);
         }
-        if self.left.contains(&arrival) || self.forgotten().contains(&arrival) {
+        if self.left.contains(&arrival) || self.is_forgotten(arrival) {
             return Ok(());
         }
         match self.admissions.get(&arrival).copied() {
@@ -374,18 +470,7 @@ impl Queue {
                 }
                 self.set(arrival, place, AdmissionState::Left);
             }
-            None => match self.place(arrival) {
-                Some(place) if place < self.core.serving => {
-                    // Of those that a loss has passed over, the calls count none.
-                    if !self.is_absent(arrival)
-                        && let Some(batch) = self.core.calls.find_mut(place).filter(|batch| !batch.lapsed)
-                    {
-                        batch.gone += 1;
-                    }
-                    self.set(arrival, place, AdmissionState::Left);
-                }
-                _ => self.leave_uncalled(arrival),
-            },
+            None => self.leave_unclaimed(arrival),
         }
         self.vacate(arrival);
         self.core.totals.left += 1;
@@ -394,12 +479,30 @@ impl Queue {
         Ok(())
     }
 
+    /// For a ticket that nothing is on record of but its number.
+    fn leave_unclaimed(&mut self, arrival: Arrival) {
+        match self.place(arrival) {
+            Some(place) if self.is_called(place) => {
+                // Of those that a loss has passed over, the calls count none.
+                if !self.is_absent(arrival)
+                    && let Some(batch) = self.call_of(place).filter(|batch| !batch.lapsed)
+                {
+                    batch.gone += 1;
+                }
+                self.set(arrival, place, AdmissionState::Left);
+            }
+            _ => self.leave_uncalled(arrival),
+        }
+    }
+
+    /// The invitation that gave the number is good again.
     fn leave_uncalled(&mut self, arrival: Arrival) {
         if let Some(place) = self.place(arrival) {
             self.add_left_place(place);
         }
         self.add_left(arrival);
         self.pending.left.push(arrival);
+        self.vacate(arrival.invitation());
     }
 
     /// Takes in what the shop says about an admitted visitor; a ticket without a running lease is passed over.
@@ -451,18 +554,16 @@ impl Queue {
         let core = &self.core;
         let draw = core.manifest(&self.definition).map(|manifest| DrawView {
             manifest,
-            state: core.draw,
+            state: core.lines.first.draw,
+            lanes: core.lines.rest.iter().map(|line| line.draw).collect(),
             frozen_at: core.beacon.frozen_at,
             source: core.draw_source(),
         });
-        let (rate, rate_below) = self.rate(now);
         SaleView {
             definition: Arc::clone(&self.definition),
             phase: core.phase(),
             epoch: core.epoch,
-            next_arrival: Arrival(core.next_arrival),
-            serving: core.serving,
-            calls: core.calls.clone(),
+            lines: Lines::new(core.lines.count(), |lane| self.line_view(lane, now)),
             halted_since: core.halted_since(),
             draw,
             stock: core.stock,
@@ -470,20 +571,34 @@ impl Queue {
             active: self.active(),
             holding: self.holding,
             unclaimed: self.unclaimed(),
-            recalls: self.recalls.len() as u64,
-            waiting: self.waiting(),
-            rate,
-            rate_below,
+            recalls: self.lines.iter().map(|line| line.recalls.len() as u64).sum(),
+            waiting: self.core.lines.lanes().map(|lane| self.waiting(lane)).sum(),
             claim_ratio: core.ratio.measured(),
-            passed_over: core.skipped.clone(),
+            passed_over: core.lines.iter().flat_map(|line| line.skipped.iter().cloned()).collect(),
             totals: core.totals,
             as_of: core.last_now.max(now),
         }
     }
 
+    fn line_view(&self, lane: Lane, now: UnixMillis) -> LineView {
+        let core = &self.core.lines[lane];
+        let (rate, rate_below) = self.rate(lane, now);
+        LineView {
+            next_arrival: Arrival(core.next_arrival),
+            serving: core.serving,
+            calls: core.calls.clone(),
+            waiting: self.waiting(lane),
+            rate,
+            rate_below,
+            cadence_ms: cadence_ms(self.definition.pace, self.definition.share(lane)),
+        }
+    }
+
     /// Not yet called, and not left.
-    fn waiting(&self) -> u64 {
-        (self.core.next_arrival - self.core.serving.0).saturating_sub(self.left_places.len() as u64)
+    fn waiting(&self, lane: Lane) -> u64 {
+        let core = &self.core.lines[lane];
+        let left = self.lines[lane].left_places.len() as u64;
+        (core.next_arrival - core.serving.0).saturating_sub(left)
     }
 
     /// The one way an event changes a called ticket's state: it keeps the indexes true and the change recorded.
@@ -517,41 +632,46 @@ impl Queue {
     }
 
     fn add_left_place(&mut self, place: Place) {
-        if self.left_places.insert(place) {
+        if self.lines[place.lane()].left_places.insert(place) {
             self.note(|| Step::LeftPlace(place));
         }
     }
 
     /// Those below have been called.
     fn drop_left_places(&mut self, below: Place) {
-        let kept = self.left_places.split_off(&below);
-        let gone = std::mem::replace(&mut self.left_places, kept);
+        let places = &mut self.lines[below.lane()].left_places;
+        let kept = places.split_off(&below);
+        let gone = std::mem::replace(places, kept);
         if !gone.is_empty() {
-            self.note(|| Step::LeftPlacesCalled(gone));
+            self.note(|| Step::LeftPlacesCalled(below.lane(), gone));
         }
     }
 
     /// Puts a visitor on record, who may give up an older number for this one.
     fn enter(&mut self, record: JoinRecord) -> Result<(), InsertError> {
         // Looked up only for the journal.
-        let held = self.journal.as_ref().and_then(|_| self.visitors.get(&record.visitor));
-        self.visitors.insert(record)?;
+        let journaled = self.journal.is_some();
+        let past = InsertError::PastTheLast(record.arrival);
+        let map = self.map_mut(record.arrival).ok_or(past)?;
+        let held = journaled.then(|| map.get(&record.visitor)).flatten();
+        map.insert(record)?;
         if held != Some(record) {
-            self.note(|| Step::Entered(record.visitor, held));
+            self.note(|| Step::Entered(record, held));
         }
         Ok(())
     }
 
     fn forget_visitor(&mut self, arrival: Arrival) {
-        if let Some(record) = self.visitors.at(arrival) {
-            self.visitors.remove(&record.visitor);
+        let Some(map) = self.map_mut(arrival) else { return };
+        if let Some(record) = map.at(arrival) {
+            map.remove(&record.visitor);
             self.note(|| Step::Forgotten(record));
         }
     }
 
     /// The number is its visitor's no more.
     fn vacate(&mut self, arrival: Arrival) {
-        if self.visitors.at(arrival).is_some() {
+        if self.holder(arrival).is_some() {
             self.forget_visitor(arrival);
             self.pending.vacated.push(arrival);
         }
@@ -562,6 +682,7 @@ impl Queue {
         self.drop_admission(arrival);
         self.drop_left(arrival);
         self.forget_visitor(arrival);
+        self.forget_visitor(arrival.invitation());
     }
 
     fn index(&mut self, arrival: Arrival, admission: Admission) {
@@ -571,7 +692,7 @@ impl Queue {
                 self.holding += u64::from(holding);
             }
             AdmissionState::RecallPending { .. } => {
-                self.recalls.insert(admission.place, arrival);
+                self.lines[arrival.lane()].recalls.insert(admission.place, arrival);
             }
             AdmissionState::Recalled { until, .. } => {
                 self.recall_windows.insert((until, arrival));
@@ -589,7 +710,7 @@ impl Queue {
                 self.holding -= u64::from(holding);
             }
             AdmissionState::RecallPending { .. } => {
-                self.recalls.remove(&admission.place);
+                self.lines[arrival.lane()].recalls.remove(&admission.place);
             }
             AdmissionState::Recalled { until, .. } => {
                 self.recall_windows.remove(&(until, arrival));
@@ -606,6 +727,7 @@ impl Queue {
 
     /// Called, by a first or a second call, and not yet claimed.
     fn unclaimed(&self) -> u64 {
-        self.core.calls.unclaimed().saturating_add(self.recall_windows.len() as u64)
+        let called: u64 = self.core.lines.iter().map(|line| line.calls.unclaimed()).sum();
+        called.saturating_add(self.recall_windows.len() as u64)
     }
 }

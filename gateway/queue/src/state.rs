@@ -9,9 +9,11 @@ use crate::bygone::Bygone;
 use crate::calls::CallLog;
 use crate::definition::{DrawBeacon, Pace, SaleDefinition};
 use crate::flow::Flow;
-use crate::manifest::{DrawState, Fallback, Manifest, Promise, Source};
+use crate::lane::{Lane, Lines};
+use crate::manifest::{DrawState, Fallback, LanePromise, Manifest, Promise, Source};
 use crate::outcome::PauseReason;
 use crate::pacer::{ClaimRatio, Pacer};
+use crate::turns::Turns;
 use crate::types::{Arrival, Epoch, Phase, Place, Stock, UnixMillis};
 
 /// Everything about a sale but its definition, its visitors and the tickets that were called.
@@ -22,29 +24,79 @@ use crate::types::{Arrival, Epoch, Phase, Place, Stock, UnixMillis};
 pub struct Core {
     pub(crate) epoch: Epoch,
     pub(crate) stage: Stage,
-    pub(crate) next_arrival: u64,
-    pub(crate) serving: Place,
-    pub(crate) draw: DrawState,
+    #[serde(flatten)]
+    pub(crate) lines: Lines<LineCore>,
+    /// Whose turn it is where there are lanes.
+    #[serde(default, skip_serializing_if = "Turns::is_empty")]
+    pub(crate) turns: Turns,
+    /// What gateways that share the sale find amiss with the shop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) healths: Vec<SharedHealth>,
     pub(crate) draw_secret: [u8; 32],
     /// What became of a draw that rests on a beacon.
     #[serde(default)]
     pub(crate) beacon: BeaconDraw,
     pub(crate) open_ordered: bool,
+    pub(crate) pacer: Pacer,
+    pub(crate) ratio: ClaimRatio,
+    pub(crate) stock: Option<Stock>,
+    pub(crate) totals: Totals,
+    pub(crate) last_now: UnixMillis,
+}
+
+/// The part of [`Core`] that each lane has on its own: one order of visitors, from the first number to the last call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LineCore {
+    pub(crate) next_arrival: u64,
+    pub(crate) serving: Place,
+    pub(crate) draw: DrawState,
     pub(crate) calls: CallLog,
     #[serde(default)]
     pub(crate) bygone: Bygone,
     /// Numbers that may have been lost with the store, and are nobody's until somebody shows up with one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) skipped: Vec<Range<u64>>,
-    /// What gateways that share the sale find amiss with the shop.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) healths: Vec<SharedHealth>,
-    pub(crate) pacer: Pacer,
-    pub(crate) ratio: ClaimRatio,
     pub(crate) flow: Flow,
-    pub(crate) stock: Option<Stock>,
-    pub(crate) totals: Totals,
-    pub(crate) last_now: UnixMillis,
+    /// Some of the numbers were given for an invitation that is good for one alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) invited: bool,
+}
+
+impl LineCore {
+    pub(crate) fn new(definition: &SaleDefinition, lane: Lane) -> Self {
+        Self {
+            next_arrival: lane.base(),
+            serving: Place(lane.base()),
+            draw: draw_of(definition),
+            calls: CallLog::default(),
+            bygone: Bygone::from(Place(lane.base())),
+            skipped: Vec::new(),
+            flow: flow_of(definition, lane),
+            invited: false,
+        }
+    }
+
+    /// Which lane's it is.
+    pub(crate) const fn lane(&self) -> Lane {
+        Arrival(self.next_arrival).lane()
+    }
+
+    /// The arrivals that are drawn, as far as their number is fixed.
+    pub(crate) fn drawn(&self) -> Range<u64> {
+        let base = self.lane().base();
+        base..base + self.draw.size().map_or(0, u64::from)
+    }
+
+    /// The arrivals that have been forgotten. Those of a draw are not: their number is fixed.
+    pub(crate) fn forgotten(&self) -> Range<Arrival> {
+        let drawn = self.drawn().end;
+        Arrival(drawn)..Arrival(self.bygone.forgotten().0.max(drawn))
+    }
+
+    /// Numbers given so far.
+    fn given(&self) -> Range<Arrival> {
+        Arrival(self.lane().base())..Arrival(self.next_arrival)
+    }
 }
 
 /// What a draw that rests on a beacon has to remember beside its [`DrawState`], to publish it. Nothing of it is set in
@@ -75,10 +127,18 @@ pub(crate) struct SharedHealth {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrawRecord {
     pub(crate) state: DrawState,
+    /// Of the lanes but the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) lanes: Vec<DrawState>,
     pub(crate) beacon: BeaconDraw,
 }
 
 impl DrawRecord {
+    /// Of each lane.
+    pub(crate) fn states(&self) -> impl Iterator<Item = DrawState> {
+        std::iter::once(self.state).chain(self.lanes.iter().copied())
+    }
+
     /// This draw has come further than the other.
     pub const fn is_ahead_of(&self, other: &Self) -> bool {
         self.state.is_ahead_of(&other.state)
@@ -133,38 +193,46 @@ pub struct Totals {
 }
 
 impl Core {
-    /// Numbers given so far.
-    pub const fn next_arrival(&self) -> Arrival {
-        Arrival(self.next_arrival)
+    /// The numbers given so far, a range a lane.
+    pub fn arrivals(&self) -> Vec<Range<Arrival>> {
+        self.lines.iter().map(LineCore::given).collect()
     }
 
-    /// All places below have been called.
-    pub const fn serving(&self) -> Place {
-        self.serving
+    /// Every number under which a join may be kept, ascending: those of [`arrivals`](Self::arrivals), and those of
+    /// invitations that are good for one join.
+    pub fn joins(&self) -> Vec<Range<Arrival>> {
+        let invitations = self.lines.iter().filter(|line| line.invited).map(LineCore::given);
+        let invitations = invitations.map(|given| given.start.invitation()..given.end.invitation());
+        self.lines.iter().map(LineCore::given).chain(invitations).collect()
     }
 
     /// How far the draw has come.
     pub fn draw(&self) -> DrawRecord {
-        DrawRecord { state: self.draw, beacon: self.beacon.clone() }
+        DrawRecord {
+            state: self.lines.first.draw,
+            lanes: self.lines.rest.iter().map(|line| line.draw).collect(),
+            beacon: self.beacon.clone(),
+        }
+    }
+
+    /// The lane of a number that has been given.
+    pub(crate) fn lane_of(&self, arrival: Arrival) -> Option<Lane> {
+        let line = self.lines.get(arrival.lane())?;
+        line.given().contains(&arrival).then_some(arrival.lane())
     }
 
     pub(crate) fn new(definition: &SaleDefinition, draw_secret: [u8; 32], now: UnixMillis) -> Self {
         Self {
             epoch: Epoch::default(),
             stage: Stage::Scheduled,
-            next_arrival: 0,
-            serving: Place::default(),
-            draw: draw_of(definition),
+            lines: Lines::new(definition.lines(), |lane| LineCore::new(definition, lane)),
+            turns: Turns::default(),
             draw_secret,
             beacon: BeaconDraw::default(),
             open_ordered: false,
-            calls: CallLog::default(),
-            bygone: Bygone::default(),
-            skipped: Vec::new(),
             healths: Vec::new(),
             pacer: Pacer::full(definition.pace, now),
             ratio: ClaimRatio::default(),
-            flow: Flow::expecting(definition.pace, definition.compensate_no_shows),
             stock: None,
             totals: Totals::default(),
             last_now: now,
@@ -211,13 +279,23 @@ impl Core {
                     Promise::Beacon { beacon: name, round, fallback: fallback.then_some(commitment) }
                 }
             };
-            Manifest { sale: definition.id.clone(), closes_at: draw.closes_at, randomness }
+            let lanes = definition.lanes.iter().map(|lane| LanePromise {
+                name: lane.name.clone(),
+                share: lane.share,
+                invitation: lane.invitation,
+            });
+            Manifest {
+                sale: definition.id.clone(),
+                closes_at: draw.closes_at,
+                randomness,
+                lanes: lanes.collect(),
+            }
         })
     }
 
     /// What the draw was made with, once it is.
     pub(crate) fn draw_source(&self) -> Option<Source> {
-        self.draw.seed()?;
+        self.lines.first.draw.seed()?;
         Some(match (&self.beacon.signature, &self.beacon.fallback) {
             (Some(signature), _) => Source::Beacon(*signature),
             (None, Some(decision)) => {
@@ -233,10 +311,21 @@ pub(crate) fn draw_of(definition: &SaleDefinition) -> DrawState {
     if definition.draw.is_some() { DrawState::Collecting } else { DrawState::NotHeld }
 }
 
-/// Time between one call and the next at full pace, in milliseconds.
-pub(crate) fn cadence_ms(pace: Pace) -> u64 {
+/// The flow of a lane in which nobody has been called.
+pub(crate) fn flow_of(definition: &SaleDefinition, lane: Lane) -> Flow {
+    Flow::expecting(definition.pace, definition.compensate_no_shows, definition.share(lane))
+}
+
+/// Time between one call and the next at full pace, in milliseconds, for a lane that gets `share` percent of it.
+pub(crate) fn cadence_ms(pace: Pace, share: u8) -> u64 {
+    let share = u64::from(share.max(1));
     match pace {
-        Pace::Batch { every_ms, .. } => every_ms,
-        Pace::Smooth { admit, per_ms, .. } => per_ms / u64::from(admit.max(1)),
+        // As many batches as it takes until one of theirs is in it.
+        Pace::Batch { admit, every_ms } => {
+            every_ms.saturating_mul(100u64.div_ceil(u64::from(admit.max(1)).saturating_mul(share)).max(1))
+        }
+        Pace::Smooth { admit, per_ms, .. } => {
+            per_ms.saturating_mul(100) / u64::from(admit.max(1)).saturating_mul(share)
+        }
     }
 }

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Most arrivals one sale can number. It keeps every place within 32 bits, which the draw's list of places needs.
+/// Most arrivals one lane can number, or a sale without lanes. It keeps every place within 32 bits, which the draw's list
+/// of places needs.
 pub const MAX_ARRIVALS: u64 = u32::MAX as u64;
 
 /// Names a sale: 1 to 40 characters of `a-z`, `0-9` and `-`.
@@ -71,15 +72,25 @@ pub struct VisitorKey(pub [u8; 16]);
 impl VisitorKey {
     /// The first 16 bytes of `SHA-256("ropeline-visitor-v1" ‖ 0 ‖ sale ‖ 0 ‖ sub)`.
     pub fn derive(sale: &SaleId, sub: &str) -> Self {
+        Self::digest(b"ropeline-visitor-v1\0", sale, sub)
+    }
+
+    fn digest(domain: &[u8], sale: &SaleId, name: &str) -> Self {
         let mut hash = Sha256::new();
-        hash.update(b"ropeline-visitor-v1\0");
+        hash.update(domain);
         hash.update(sale.as_str().as_bytes());
         hash.update([0]);
-        hash.update(sub.as_bytes());
+        hash.update(name.as_bytes());
         let digest: [u8; 32] = hash.finalize().into();
         let mut key = [0; 16];
         key.copy_from_slice(&digest[..16]);
         Self(key)
+    }
+
+    /// Names an invitation that is good for one: the first 16 bytes of
+    /// `SHA-256("ropeline-invitation-v1" ‖ 0 ‖ sale ‖ 0 ‖ jti)`.
+    pub fn of_invitation(sale: &SaleId, jti: &str) -> Self {
+        Self::digest(b"ropeline-invitation-v1\0", sale, jti)
     }
 }
 
@@ -99,11 +110,13 @@ macro_rules! number {
 }
 
 number! {
-    /// The dense number 0, 1, 2, … that a visitor is given at join. Never given twice.
+    /// The dense number 0, 1, 2, … that a visitor is given at join. Never given twice. In a sale with lanes each counts on
+    /// its own, and the number names its lane above bit 32: see [`Lane`](crate::Lane).
     Arrival(u64)
 }
 number! {
     /// The position after the draw: `draw(arrival)` for arrivals below the draw's size, else the arrival itself.
+    /// In a sale with lanes it names its lane as the arrival does.
     Place(u64)
 }
 number! {

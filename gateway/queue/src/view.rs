@@ -1,19 +1,20 @@
 //! What everybody but the store needs of a sale: one read answers status, snapshot and room for a second.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::beacon::{Beacon, BeaconSignature, LATE_AFTER_MS};
 use crate::calls::CallLog;
-use crate::definition::{Pace, SaleDefinition};
+use crate::definition::{LaneDefinition, Pace, SaleDefinition};
 use crate::draw::{self, Seed};
 use crate::flow::{EtaRange, Rate};
+use crate::lane::{Lane, Lines};
 use crate::manifest::{DrawState, Fallback, Manifest, Promise, Source, Trust, hex};
 use crate::outcome::PauseReason;
 use crate::poll::{self, Distance};
-use crate::state::{Totals, cadence_ms};
+use crate::state::Totals;
 use crate::types::{Arrival, Epoch, Phase, Place, Position, SaleId, Stock, UnixMillis};
 
 /// How far off an opening is taken to be that the operator decides on, in milliseconds.
@@ -28,12 +29,8 @@ pub struct SaleView {
     pub phase: Phase,
     /// Generation of its tokens.
     pub epoch: Epoch,
-    /// Numbers given so far.
-    pub next_arrival: Arrival,
-    /// All places below have been called.
-    pub serving: Place,
-    /// The calls that can still be claimed or recalled.
-    pub calls: CallLog,
+    /// Where each order of visitors stands: the sale's, or each lane's.
+    pub lines: Lines<LineView>,
     /// Since when claim windows stand still.
     pub halted_since: Option<UnixMillis>,
     /// The draw, where the sale has one.
@@ -52,10 +49,6 @@ pub struct SaleView {
     pub recalls: u64,
     /// Visitors not yet called who have not left.
     pub waiting: u64,
-    /// Measured flow, or before that what the pace lets expect; none while it cannot honestly be told.
-    pub rate: Option<Rate>,
-    /// The rate says nothing of this place and those after it; none: it holds for all.
-    pub rate_below: Option<Place>,
     /// Measured part of the called who claim, in millionths.
     pub claim_ratio: Option<u64>,
     /// Numbers that a loss of the store has passed over: who shows up with one of them may have to be put back on record.
@@ -66,13 +59,43 @@ pub struct SaleView {
     pub as_of: UnixMillis,
 }
 
+/// One order of visitors at one instant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LineView {
+    /// Numbers below have been given.
+    pub next_arrival: Arrival,
+    /// All places below have been called.
+    pub serving: Place,
+    /// The calls that can still be claimed or recalled.
+    pub calls: CallLog,
+    /// Visitors not yet called who have not left.
+    pub waiting: u64,
+    /// Measured flow, or before that what the pace lets expect; none while it cannot honestly be told.
+    pub rate: Option<Rate>,
+    /// The rate says nothing of this place and those after it; none: it holds for all.
+    pub rate_below: Option<Place>,
+    /// Time between one call and the next at full pace.
+    pub cadence_ms: u64,
+}
+
+/// A sale without lanes is its one line; of a sale with lanes this is the first.
+impl Deref for SaleView {
+    type Target = LineView;
+
+    fn deref(&self) -> &LineView {
+        &self.lines.first
+    }
+}
+
 /// What may be known of a draw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrawView {
     /// What was promised beforehand.
     pub manifest: Manifest,
-    /// How far it has come.
+    /// How far it has come; with lanes, the first lane's.
     pub state: DrawState,
+    /// Those of the other lanes.
+    pub lanes: Vec<DrawState>,
     /// When the number of arrivals was fixed, in a draw that rests on a beacon.
     pub frozen_at: Option<UnixMillis>,
     /// What it was made with, there with the seed.
@@ -124,8 +147,18 @@ impl SaleView {
     /// Where a ticket stands. Costs some 500 hashes for a drawn arrival: a node that is asked often keeps the
     /// draw's [list of places](draw::Shuffle::places).
     pub fn position(&self, arrival: Arrival) -> Position {
-        let state = self.draw.as_ref().map_or(DrawState::NotHeld, |draw| draw.state);
-        Position { arrival, place: state.place(arrival) }
+        let state = self.draw.as_ref().map_or(Some(DrawState::NotHeld), |draw| draw.state_of(arrival.lane()));
+        Position { arrival, place: state.and_then(|state| state.place(arrival)) }
+    }
+
+    /// Numbers given so far, in all lanes.
+    pub fn arrivals(&self) -> u64 {
+        self.lines.iter().map(|line| line.next_arrival.number()).sum()
+    }
+
+    /// Places called so far, in all lanes.
+    pub fn called(&self) -> u64 {
+        self.lines.iter().map(|line| line.serving.number()).sum()
     }
 
     /// Whether a loss of the store has passed this number over. Its visitor may be on record again by now.
@@ -142,14 +175,14 @@ impl SaleView {
             Phase::PreQueue | Phase::Drawing | Phase::Open | Phase::Paused => {}
         }
         let Some(place) = position.place else { return Standing::Waiting { ahead: None, eta: None } };
-        if place >= self.serving {
-            let ahead = place.0 - self.serving.0;
-            let cadence_ms = cadence_ms(self.definition.pace);
-            let known = self.rate.filter(|_| self.rate_below.is_none_or(|below| place < below));
-            let eta = known.map(|rate| EtaRange::new(ahead, rate, cadence_ms));
+        let Some(line) = self.lines.get(place.lane()) else { return Standing::Lapsed { recallable: false } };
+        if place >= line.serving {
+            let ahead = place.0 - line.serving.0;
+            let known = line.rate.filter(|_| line.rate_below.is_none_or(|below| place < below));
+            let eta = known.map(|rate| EtaRange::new(ahead, rate, line.cadence_ms));
             return Standing::Waiting { ahead: Some(ahead), eta };
         }
-        let Some(batch) = self.calls.find(place) else { return Standing::Lapsed { recallable: false } };
+        let Some(batch) = line.calls.find(place) else { return Standing::Lapsed { recallable: false } };
         let until = batch.until.plus(self.halted_since.map_or(0, |since| now.since(since)));
         if !batch.lapsed && now < until {
             Standing::Called { until }
@@ -161,9 +194,10 @@ impl SaleView {
     /// Milliseconds after which the client of a ticket should ask again. `seed` tells clients apart that stand
     /// alike: the arrival is a good one.
     pub fn poll_after_ms(&self, standing: Standing, now: UnixMillis, seed: u64) -> u64 {
+        let line = self.lines.get(Arrival(seed).lane()).unwrap_or(&self.lines.first);
         let distance = match standing {
             // What is only expected is no reason to look away for long.
-            Standing::Waiting { eta: Some(eta), .. } if self.rate_below.is_none() => Distance::Eta(eta),
+            Standing::Waiting { eta: Some(eta), .. } if line.rate_below.is_none() => Distance::Eta(eta),
             Standing::Waiting { ahead: Some(ahead), .. } if self.is_under_way() => Distance::Ahead(ahead),
             Standing::Scheduled | Standing::Waiting { .. } => {
                 let moment = self.next_moment().map_or(UNSET_OPENING_MS, |at| at.since(now));
@@ -222,7 +256,7 @@ impl SaleView {
             serving: self.serving,
             rate: self.rate,
             rate_below: self.rate_below,
-            cadence_ms: cadence_ms(definition.pace),
+            cadence_ms: self.cadence_ms,
             draw: self.draw.as_ref().map(|draw| draw.document(self.as_of)),
             joins_open_at: definition.joins_open_at,
             opens_at: definition.opens_at,
@@ -233,13 +267,39 @@ impl SaleView {
             losses: self.passed_over.len() as u64,
             as_of: self.as_of,
             poll_after_ms: self.poll_bound_ms(),
+            lanes: definition.each_lane().filter_map(|(at, lane)| self.snapshot_lane(at, lane)).collect(),
         }
+    }
+
+    fn snapshot_lane(&self, at: Lane, lane: &LaneDefinition) -> Option<SnapshotLane> {
+        let line = self.lines.get(at)?;
+        let state = self.draw.as_ref().and_then(|draw| draw.state_of(at));
+        Some(SnapshotLane {
+            name: lane.name.clone(),
+            title: lane.shown().to_owned(),
+            share: lane.share,
+            invitation: lane.invitation,
+            serving: line.serving.number(),
+            rate: line.rate,
+            rate_below: line.rate_below.map(Place::number),
+            cadence_ms: line.cadence_ms,
+            size: state.and_then(|state| state.size()),
+            seed: state.and_then(|state| state.seed()).map(|seed| hex(&seed)),
+        })
     }
 }
 
 // === impl DrawView ===
 
 impl DrawView {
+    /// How far the draw of a lane has come; none where there is no such lane.
+    pub fn state_of(&self, lane: Lane) -> Option<DrawState> {
+        match lane.index() {
+            0 => Some(self.state),
+            index => self.lanes.get(index - 1).copied(),
+        }
+    }
+
     /// The beacon's round that this draw rests on, come or not.
     pub fn round(&self) -> Option<Awaited> {
         match self.manifest.randomness {
@@ -343,6 +403,36 @@ pub struct Snapshot {
     pub as_of: UnixMillis,
     /// No client should wait longer than this before it asks again.
     pub poll_after_ms: u64,
+    /// The lanes, where the sale has some: `serving`, `rate`, `rate_below` and `cadence_ms` above are then the first lane's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<SnapshotLane>,
+}
+
+/// A lane in a [`Snapshot`]. Places count from 0 in each lane.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SnapshotLane {
+    /// Its name.
+    pub name: SaleId,
+    /// What visitors read.
+    pub title: String,
+    /// Its share of the calls while somebody waits in it, in percent.
+    pub share: u8,
+    /// Whether it takes an invitation to join it.
+    pub invitation: bool,
+    /// All places below have been called.
+    pub serving: u64,
+    /// Flow in places a minute, as the snapshot's.
+    pub rate: Option<Rate>,
+    /// The rate says nothing of this place and those after it; none: it holds for all.
+    pub rate_below: Option<u64>,
+    /// Time between one call of this lane and the next at full pace.
+    pub cadence_ms: u64,
+    /// How many are drawn, once that is fixed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u32>,
+    /// What places are computed from, once drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<String>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes members by reference")]

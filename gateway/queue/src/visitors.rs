@@ -42,6 +42,8 @@ pub enum InsertError {
 /// The visitors of one sale, found by key and by arrival.
 #[derive(Debug)]
 pub struct VisitorMap {
+    /// The first number of all.
+    base: u64,
     chunks: Vec<Option<Box<Chunk>>>,
     shards: Box<[HashTable<u32>; SHARDS]>,
     /// Keys are digests, but where account names can be chosen their digests can be ground; a secret seed
@@ -55,6 +57,7 @@ pub struct VisitorMap {
 impl Default for VisitorMap {
     fn default() -> Self {
         Self {
+            base: 0,
             chunks: Vec::new(),
             shards: Box::new([const { HashTable::new() }; SHARDS]),
             hasher: RandomState::new(),
@@ -68,6 +71,12 @@ impl VisitorMap {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A map of nobody, for the numbers from `base` on.
+    #[must_use]
+    pub(crate) fn from(base: u64) -> Self {
+        Self { base, ..Self::default() }
     }
 
     /// How many visitors hold an arrival.
@@ -87,13 +96,27 @@ impl VisitorMap {
     pub fn get(&self, visitor: &VisitorKey) -> Option<JoinRecord> {
         let hash = hash(&self.hasher, visitor);
         let index = self.shards[shard(hash)].find(hash, |index| holds(&self.chunks, *index, visitor))?;
-        record(&self.chunks, *index)
+        self.record(*index)
+    }
+
+    fn index(&self, arrival: Arrival) -> Option<u32> {
+        u32::try_from(arrival.0.checked_sub(self.base)?).ok()
+    }
+
+    fn arrival(&self, index: u32) -> Arrival {
+        Arrival(self.base + u64::from(index))
+    }
+
+    fn record(&self, index: u32) -> Option<JoinRecord> {
+        let (chunk, slot) = split(index);
+        let (visitor, joined_at) = self.chunks.get(chunk)?.as_ref()?.get(slot)?;
+        Some(JoinRecord { arrival: self.arrival(index), visitor, joined_at })
     }
 
     /// The record of an arrival; none if it was never given, was left, or was replaced by a newer one.
     #[must_use]
     pub fn at(&self, arrival: Arrival) -> Option<JoinRecord> {
-        record(&self.chunks, u32::try_from(arrival.0).ok()?)
+        self.record(self.index(arrival)?)
     }
 
     /// Takes a record and answers with the older arrival of the same visitor that it replaces, if any.
@@ -103,18 +126,18 @@ impl VisitorMap {
     ///
     /// When the number is past the last, is somebody else's, or older than what the visitor holds.
     pub fn insert(&mut self, new: JoinRecord) -> Result<Option<Arrival>, InsertError> {
-        let index = u32::try_from(new.arrival.0).map_err(|_| InsertError::PastTheLast(new.arrival))?;
+        let index = self.index(new.arrival).ok_or(InsertError::PastTheLast(new.arrival))?;
         if self.at(new.arrival).is_some_and(|held| held.visitor != new.visitor) {
             return Err(InsertError::Taken(new.arrival));
         }
-        let Self { chunks, shards, hasher, len } = self;
+        let Self { base, chunks, shards, hasher, len } = self;
         let hash_of = |index: &u32| hash_at(hasher, chunks, *index);
         let hash = hash(hasher, &new.visitor);
         let entry = shards[shard(hash)].entry(hash, |index| holds(chunks, *index, &new.visitor), hash_of);
         let replaced = match entry {
             Entry::Occupied(held) if *held.get() == index => return Ok(None),
             Entry::Occupied(held) if *held.get() > index => {
-                return Err(InsertError::Superseded(Arrival(u64::from(*held.get()))));
+                return Err(InsertError::Superseded(Arrival(*base + u64::from(*held.get()))));
             }
             Entry::Occupied(mut held) => Some(std::mem::replace(held.get_mut(), index)),
             Entry::Vacant(free) => {
@@ -131,18 +154,18 @@ impl VisitorMap {
         if let Some(old) = replaced {
             vacate(chunks, old);
         }
-        Ok(replaced.map(|old| Arrival(u64::from(old))))
+        Ok(replaced.map(|old| Arrival(*base + u64::from(old))))
     }
 
     /// Forgets a visitor and answers with the record it had.
     pub fn remove(&mut self, visitor: &VisitorKey) -> Option<JoinRecord> {
-        let Self { chunks, shards, hasher, len } = self;
-        let hash = hash(hasher, visitor);
-        let held = shards[shard(hash)].find_entry(hash, |index| holds(chunks, *index, visitor)).ok()?;
+        let hash = hash(&self.hasher, visitor);
+        let (chunks, shard) = (&self.chunks, &mut self.shards[shard(hash)]);
+        let held = shard.find_entry(hash, |index| holds(chunks, *index, visitor)).ok()?;
         let (index, _) = held.remove();
-        let removed = record(chunks, index);
-        vacate(chunks, index);
-        *len -= 1;
+        let removed = self.record(index);
+        vacate(&mut self.chunks, index);
+        self.len -= 1;
         removed
     }
 
@@ -150,7 +173,7 @@ impl VisitorMap {
     pub fn iter(&self) -> impl Iterator<Item = JoinRecord> + '_ {
         (0..self.chunks.len()).filter(|chunk| self.chunks[*chunk].is_some()).flat_map(move |chunk| {
             (chunk * CHUNK..(chunk + 1) * CHUNK)
-                .filter_map(move |index| record(&self.chunks, u32::try_from(index).ok()?))
+                .filter_map(move |index| self.record(u32::try_from(index).ok()?))
         })
     }
 
@@ -181,12 +204,6 @@ const fn shard(hash: u64) -> usize {
 
 const fn split(index: u32) -> (usize, usize) {
     (index as usize / CHUNK, index as usize % CHUNK)
-}
-
-fn record(chunks: &[Option<Box<Chunk>>], index: u32) -> Option<JoinRecord> {
-    let (chunk, slot) = split(index);
-    let (visitor, joined_at) = chunks.get(chunk)?.as_ref()?.get(slot)?;
-    Some(JoinRecord { arrival: Arrival(u64::from(index)), visitor, joined_at })
 }
 
 fn holds(chunks: &[Option<Box<Chunk>>], index: u32, visitor: &VisitorKey) -> bool {

@@ -93,7 +93,8 @@ impl Verify {
         for (number, found) in (1..).zip(tickets::check(drawn, &document.sale, &keys, &tickets)) {
             match found {
                 Ok(Found { arrival, place }) => {
-                    writeln!(out, "good    ticket {number}: arrival {arrival} has place {place}")?;
+                    let (arrival, place) = (tickets::named(arrival), place.number());
+                    writeln!(out, "good    ticket {number}: {arrival} has place {place}")?;
                 }
                 Err(why) => {
                     all_good = false;

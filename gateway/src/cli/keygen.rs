@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use clap::{Args, ValueEnum};
-use ropeline_token::SigningKey;
+use ropeline_token::{PublicKey, SigningKey};
 
 use super::{Done, Failure};
 use crate::keys::KeyState;
@@ -15,7 +15,7 @@ use crate::keys::KeyState;
 /// Makes signing keys and secrets, and prints the lines for the configuration. Existing files are never touched.
 #[derive(Debug, Args)]
 pub(super) struct Keygen {
-    /// What to make; all four when nothing is named.
+    /// What to make; all four that every gateway needs when nothing is named.
     kinds: Vec<Kind>,
     /// The folder for the files; it is made if it is not there.
     #[arg(long, value_name = "DIR", default_value = "keys")]
@@ -35,6 +35,9 @@ enum Kind {
     VisitorSecret,
     /// The operator's bearer token.
     OperatorToken,
+    /// The key that signs invitations to lanes. It belongs where invitations are made; the gateway gets the public part,
+    /// in a file of its own.
+    Invitation,
 }
 
 impl Kind {
@@ -46,17 +49,18 @@ impl Kind {
             Self::Admission => "admission.jwk",
             Self::VisitorSecret => "visitor.secret",
             Self::OperatorToken => "operator.token",
+            Self::Invitation => "invitation.jwk",
         }
     }
 
-    /// What goes into the file, and its name in token headers if it is a key.
-    fn make(self) -> Result<(String, Option<String>), Failure> {
+    /// What goes into the file, and the public part if it is a key.
+    fn make(self) -> Result<(String, Option<PublicKey>), Failure> {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("no random numbers: {error}"))?;
         Ok(match self {
-            Self::Ticket | Self::Admission => {
+            Self::Ticket | Self::Admission | Self::Invitation => {
                 let key = SigningKey::from_seed(seed);
-                (key.to_private_jwk(), Some(key.kid().to_owned()))
+                (key.to_private_jwk(), Some(key.public_key()))
             }
             Self::VisitorSecret | Self::OperatorToken => (Base64UrlUnpadded::encode_string(&seed), None),
         })
@@ -71,7 +75,13 @@ impl Kind {
             Self::Admission => ("keys", format!("admission = [{{ path = {path}, state = \"{state}\" }}]")),
             Self::VisitorSecret => ("visitor", format!("cookie_secrets = [{path}]")),
             Self::OperatorToken => ("operator", format!("token_file = {path}")),
+            Self::Invitation => ("keys", format!("invitation = [{path}]")),
         }
+    }
+
+    /// The file with the public part alone, where the gateway gets no more.
+    fn public_file(self, path: &Path) -> Option<PathBuf> {
+        (self == Self::Invitation).then(|| path.with_extension("public.jwk"))
     }
 }
 
@@ -94,7 +104,9 @@ impl Keygen {
         let files: Vec<(Kind, PathBuf)> =
             kinds.into_iter().map(|kind| (kind, self.dir.join(name(kind)))).collect();
         // Looked at beforehand, so that one file in the way does not leave half of a set behind.
-        if let Some((_, path)) = files.iter().find(|(_, path)| path.symlink_metadata().is_ok()) {
+        let public = files.iter().filter_map(|(kind, path)| kind.public_file(path));
+        let paths: Vec<PathBuf> = files.iter().map(|(_, path)| path.clone()).chain(public).collect();
+        if let Some(path) = paths.iter().find(|path| path.symlink_metadata().is_ok()) {
             return Err(Failure::Found(format!(
                 "{} exists and is not overwritten: tokens it signed would be worthless. \
                  Choose another --dir or --name, or move it away.",
@@ -106,10 +118,15 @@ impl Keygen {
         let state = if self.name.is_some() { KeyState::Publish } else { KeyState::Sign };
         let mut last_table = "";
         for (kind, path) in files {
-            let (text, kid) = kind.make()?;
+            let (text, public) = kind.make()?;
             write_private(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
-            let kid = kid.map(|kid| format!("   # kid {kid}")).unwrap_or_default();
-            let (table, line) = kind.config_line(&path, state);
+            let named = kind.public_file(&path);
+            if let (Some(file), Some(public)) = (&named, &public) {
+                std::fs::write(file, public.to_jwk() + "\n")
+                    .with_context(|| format!("cannot write {}", file.display()))?;
+            }
+            let kid = public.map(|public| format!("   # kid {}", public.kid())).unwrap_or_default();
+            let (table, line) = kind.config_line(named.as_ref().unwrap_or(&path), state);
             if table != last_table {
                 writeln!(out, "[{table}]")?;
                 last_table = table;

@@ -6,6 +6,7 @@ mod demo;
 mod draw;
 mod edge;
 mod fetch;
+mod invite;
 mod keygen;
 mod operator;
 mod sale;
@@ -39,6 +40,8 @@ enum Command {
     Check(ConfigFile),
     /// Makes signing keys and secrets.
     Keygen(keygen::Keygen),
+    /// Signs invitations to a lane of a sale.
+    Invite(invite::Invite),
     /// Looks into tokens.
     #[command(subcommand)]
     Token(token::Token),
@@ -116,6 +119,7 @@ fn carry_out(command: Command, out: &mut dyn Write) -> Done {
         Command::Serve(file) => serve::run(&file.config),
         Command::Check(file) => check::run(&file.config, out),
         Command::Keygen(keygen) => keygen.run(out),
+        Command::Invite(invite) => invite.run(out),
         Command::Token(token) => token.run(out),
         Command::Draw(draw) => draw.run(out),
         Command::Edge(edge) => edge.run(out),

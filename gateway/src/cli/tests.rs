@@ -91,6 +91,40 @@ fn keygen_overwrites_nothing_and_leaves_no_half_set() {
     bad(&["keygen", "--dir", dir, "--name", "x"], 1, "exactly one kind");
 }
 
+#[test]
+fn invite_signs_what_a_gateway_with_the_public_key_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = text(folder.path());
+    let printed = good(&["keygen", "invitation", "--dir", dir]);
+    assert!(
+        printed.starts_with("[keys]\ninvitation = [\"") && printed.contains("invitation.public.jwk\"]"),
+        "{printed}"
+    );
+    bad(&["keygen", "invitation", "--dir", dir], 1, "exists and is not overwritten");
+    let public = fs::read(folder.path().join("invitation.public.jwk")).unwrap();
+    let keys = KeySet::new([ropeline_token::PublicKey::from_jwk(&public).unwrap()]).unwrap();
+    let file = folder.path().join("invitation.jwk");
+    let invite = |more: &[&str]| {
+        good(&[&["invite", "--sale", "drop", "--lane", "members", "--key", text(&file)], more].concat())
+    };
+    let codes = invite(&["--count", "3", "--valid", "1h"]);
+    let claims: Vec<_> = codes.lines().map(|line| keys.invitation(line).unwrap()).collect();
+    let names: std::collections::BTreeSet<_> = claims.iter().map(|claims| &claims.jti).collect();
+    assert_eq!(names.len(), 3, "two invitations of one name");
+    assert!(
+        claims.iter().all(|claims| claims.aud == "drop" && claims.lane == "members" && claims.sub.is_none())
+    );
+    let link = "https://shop.example/sale?size=42";
+    let links = invite(&["--for", "a", "--for", "b", "--link", link]);
+    let subjects = links.lines().map(|line| {
+        let code = line.strip_prefix("https://shop.example/sale?size=42&invitation=").unwrap();
+        keys.invitation(code).unwrap().sub.unwrap()
+    });
+    assert!(subjects.eq(["a", "b"]), "{links}");
+    let missing = ["invite", "--sale", "drop", "--lane", "members", "--key", "none"];
+    bad(&missing, 3, "cannot read none");
+}
+
 fn claims(exp: u64) -> Claims {
     Claims {
         iss: "shop".into(),
@@ -173,10 +207,17 @@ fn draw_verify_recomputes_places_and_finds_a_wrong_secret() {
         sale: "drop".parse().unwrap(),
         closes_at: UnixMillis(1_700_000_060_000),
         randomness: Promise::Secret { commitment: draw::commitment(&secret) },
+        lanes: Vec::new(),
     };
     let seed = draw::seed(manifest.canonical().as_bytes(), 100, &secret);
     let source = Some(Source::Secret(secret));
-    let view = DrawView { manifest, state: DrawState::Drawn { size: 100, seed }, frozen_at: None, source };
+    let view = DrawView {
+        manifest,
+        state: DrawState::Drawn { size: 100, seed },
+        lanes: Vec::new(),
+        frozen_at: None,
+        source,
+    };
     let document = DrawDocument::new(&key, &view).unwrap();
     let file = folder.path().join("draw.json");
     fs::write(&file, serde_json::to_string(&document).unwrap()).unwrap();

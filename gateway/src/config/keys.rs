@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use ropeline_token::KeySet;
+
 use super::files;
 use super::read::Section;
 use super::report::Fault;
@@ -14,8 +16,43 @@ pub(super) fn read(section: Section<'_>) -> Option<Keys> {
     let mut seen = Seen::new();
     let ticket = ring(&section, "ticket", &mut seen);
     let admission = ring(&section, "admission", &mut seen);
+    let invitation = invitation(&section, &mut seen);
     section.finish();
-    Some(Keys { ticket: ticket?, admission: admission? })
+    Some(Keys { ticket: ticket?, admission: admission?, invitation: invitation? })
+}
+
+/// Whose invitations are taken: public keys, since whoever signs invitations is somewhere else.
+fn invitation(section: &Section<'_>, seen: &mut Seen) -> Option<Option<KeySet>> {
+    const KEY: &str = "invitation";
+    if !section.has(KEY) {
+        return Some(None);
+    }
+    let keys = section.list(KEY, |item| {
+        let path = item.path()?;
+        let key = LoadedKey::read(&path)?;
+        if key.is_private() {
+            return Err(Fault::new(
+                format!("{} holds the private key, which the gateway has no use for", path.display()),
+                "name the file with the public part, which `ropeline keygen invitation` makes beside it",
+            ));
+        }
+        Ok(key.public().clone())
+    })?;
+    if let Some(key) = keys.iter().find(|key| seen.contains_key(&key.thumbprint())) {
+        let mend = "make a key of its own with `ropeline keygen invitation`";
+        section.fault(KEY, Fault::new(format!("the key {} signs tokens, too", key.kid()), mend));
+        return None;
+    }
+    for key in &keys {
+        seen.insert(key.thumbprint(), KEY.to_owned());
+    }
+    match KeySet::new(keys) {
+        Ok(set) => Some(Some(set)),
+        Err(error) => {
+            section.fault(KEY, Fault::new(error.to_string(), "name each key once, at least one"));
+            None
+        }
+    }
 }
 
 fn ring(section: &Section<'_>, kind: &'static str, seen: &mut Seen) -> Option<KeyRing> {

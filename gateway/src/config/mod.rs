@@ -147,7 +147,9 @@ fn read_parts(root: read::Section<'_>) -> Option<Config> {
     let operator = operator::read(root.table("operator"));
     let limits = limits::read(root.table("limits"));
     let draw = draw::read(root.table("draw"));
-    let sales = root.tables("sale").and_then(|sections| sale::read(sections, &queue.api_prefix));
+    // Where the keys are at fault, they are what is to be mended first.
+    let invites = keys.as_ref().is_none_or(|keys| keys.invitation.is_some());
+    let sales = root.tables("sale").and_then(|sections| sale::read(sections, &queue.api_prefix, invites));
     root.finish();
     Some(Config {
         listen: listen?,

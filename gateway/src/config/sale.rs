@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use ropeline_queue::beacon::Beacon;
 use ropeline_queue::{
-    DrawBeacon, DrawDefinition, FieldError, Pace, Protect, RawDefinition, SaleDefinition, SaleId, StoreAway,
-    UnixMillis,
+    DrawBeacon, DrawDefinition, FieldError, LaneDefinition, Pace, Protect, RawDefinition, SaleDefinition,
+    SaleId, StoreAway, UnixMillis,
 };
 
 use super::protect::check_protect;
@@ -13,13 +13,24 @@ use super::read::{Item, Section};
 use super::report::Fault;
 use super::units::millis;
 
-pub(super) fn read(sections: Vec<Section<'_>>, api_prefix: &str) -> Option<Vec<SaleDefinition>> {
+/// `invites`: whoever signs invitations is known.
+pub(super) fn read(
+    sections: Vec<Section<'_>>,
+    api_prefix: &str,
+    invites: bool,
+) -> Option<Vec<SaleDefinition>> {
     let mut ids = HashMap::new();
-    let read: Vec<_> = sections.into_iter().map(|section| sale(section, api_prefix, &mut ids)).collect();
+    let sale = |section| sale(section, api_prefix, invites, &mut ids);
+    let read: Vec<_> = sections.into_iter().map(sale).collect();
     read.into_iter().collect()
 }
 
-fn sale(section: Section<'_>, api_prefix: &str, ids: &mut HashMap<SaleId, String>) -> Option<SaleDefinition> {
+fn sale(
+    section: Section<'_>,
+    api_prefix: &str,
+    invites: bool,
+    ids: &mut HashMap<SaleId, String>,
+) -> Option<SaleDefinition> {
     let id: Option<SaleId> =
         section.need("id", "give the sale a short name, for example id = \"sneaker\"", |item| {
             item.parsed("a sale id", "1 to 40 characters of a-z, 0-9 and -")
@@ -42,6 +53,15 @@ fn sale(section: Section<'_>, api_prefix: &str, ids: &mut HashMap<SaleId, String
     let id = id.or_else(|| "stand-in".parse().ok())?;
     let raw = members(&section, RawDefinition::new(id, max_active.unwrap_or(1)));
     let faults = check_protect(&raw.protect, api_prefix);
+    if !invites && raw.lanes.iter().any(|lane| lane.invitation) {
+        section.fault(
+            "lanes",
+            Fault::new(
+                "takes invitations, and no key of those who sign them is known",
+                "add invitation = [\"keys/invitation.public.jwk\"] under [keys] (`ropeline keygen invitation` makes it)",
+            ),
+        );
+    }
     for FieldError { field, message } in &faults {
         section.fault(key_of(field), Fault::new("is not accepted", message));
     }
@@ -85,8 +105,29 @@ fn members(section: &Section<'_>, defaults: RawDefinition) -> RawDefinition {
             other_status: section
                 .or("other_status", defaults.protect.other_status, |item| item.number(0, u16::MAX)),
         },
+        lanes: lanes(section),
         ..defaults
     }
+}
+
+/// The lanes, each a table.
+fn lanes(section: &Section<'_>) -> Vec<LaneDefinition> {
+    const MEND: &str = "write lanes = [{ name = \"members\", share = 60, invitation = true }, \
+                        { name = \"everybody\", share = 40 }]";
+    if !section.has("lanes") {
+        return Vec::new();
+    }
+    let lane = |entry: Section<'_>| {
+        let name = entry.need("name", MEND, |item| {
+            item.parsed::<SaleId>("a lane's name", "1 to 40 characters of a-z, 0-9 and -")
+        });
+        let share = entry.need("share", MEND, |item| item.number(1, 100));
+        let title = entry.or("title", String::new(), |item| item.text().map(str::to_owned));
+        let invitation = entry.or("invitation", false, |item| item.bool());
+        entry.finish();
+        Some(LaneDefinition { name: name?, title, share: share?, invitation })
+    };
+    section.tables("lanes").unwrap_or_default().into_iter().filter_map(lane).collect()
 }
 
 /// The draw's keys, which all mean nothing without its closing.
@@ -186,6 +227,7 @@ fn key_of(field: &'static str) -> &'static str {
         "protect.hosts" => "hosts",
         "protect.page_status" => "page_status",
         "protect.other_status" => "other_status",
+        "lanes.share" | "lanes.invitation" | "lanes.name" | "lanes.title" => "lanes",
         other => other,
     }
 }

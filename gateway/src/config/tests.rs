@@ -50,6 +50,7 @@ fn folder() -> TempDir {
         private(&keys.join(name), &SigningKey::from_seed([seed; 32]).to_private_jwk());
     }
     private(&keys.join("old.jwk"), &SigningKey::from_seed([4; 32]).public_key().to_jwk());
+    private(&keys.join("invitation.public.jwk"), &SigningKey::from_seed([5; 32]).public_key().to_jwk());
     private(&keys.join("visitor.secret"), &"A".repeat(43));
     private(&keys.join("operator.token"), TOKEN);
     private(&keys.join("empty"), "");
@@ -615,6 +616,46 @@ fn sale_faults() {
 
     let problems = parse(&format!("{GOOD}[[sale]]\nid = \"sneaker\"\nmax_active = 1\n")).unwrap_err();
     assert!(problems[0].what.contains("the id of sale[0] too"), "{problems:#?}");
+}
+
+#[test]
+fn lanes_need_shares_that_add_up_and_keys_of_those_who_invite() {
+    let routes = "routes = [\"/sale\"]";
+    let lanes = |text: &str| format!("{routes}\nlanes = [{text}]");
+    let two = r#"{ name = "members", title = "Club", share = 60, invitation = true }, { name = "all", share = 40 }"#;
+    refused(routes, &lanes(two), "sale[0].lanes", "no key of those who sign them is known");
+    let admission = "admission = [{ path = \"keys/admission.jwk\", state = \"sign\" }]";
+    let invites = |path: &str| with(admission, &format!("{admission}\ninvitation = [{path}]"));
+    let good = invites(r#""keys/old.jwk""#).replace(routes, &lanes(two));
+    let config = parse(&good).unwrap();
+    assert_eq!(config.keys.invitation.as_ref().unwrap().keys().len(), 1);
+    let lanes = &config.sales[0].lanes;
+    assert_eq!((lanes[0].shown(), lanes[0].share, lanes[0].invitation), ("Club", 60, true));
+    assert_eq!((lanes[1].shown(), lanes[1].share, lanes[1].invitation), ("all", 40, false));
+
+    let found = |text: &str| parse(text).unwrap_err().remove(0);
+    for (from, to, said) in [
+        ("share = 40", "share = 41", "100 together"),
+        ("name = \"all\"", "name = \"members\"", "another one for each"),
+        (", invitation = true", "", "true for all lanes but one"),
+    ] {
+        let problem = found(&good.replace(from, to));
+        assert!(problem.key == "sale[0].lanes" && problem.mend.contains(said), "{problem:?}");
+    }
+    let problem = found(&good.replace("share = 60", "share = 60, weight = 1"));
+    assert_eq!(problem.key, "sale[0].lanes[0].weight");
+    // The gateway needs no private key, and no key of its own signs an invitation.
+    for (path, said) in
+        [("\"keys/next.jwk\"", "holds the private key"), ("\"keys/old.jwk\", \"keys/old.jwk\"", "kid")]
+    {
+        assert!(found(&invites(path)).what.contains(said), "{:?}", found(&invites(path)));
+    }
+    let same = invites("\"keys/admission.public.jwk\"");
+    let folder = folder();
+    let public = SigningKey::from_seed([2; 32]).public_key().to_jwk();
+    private(&folder.path().join("keys/admission.public.jwk"), &public);
+    let problems = parse_in(folder.path(), &same).unwrap_err();
+    assert!(problems[0].what.contains("signs tokens, too"), "{problems:?}");
 }
 
 proptest! {

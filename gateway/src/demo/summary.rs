@@ -114,7 +114,7 @@ mod tests {
     fn visited(plan: &Plan) -> (SaleDocument, Audit) {
         let now = UnixMillis(1_700_000_000_000);
         let mut queue = Queue::create(plan.definition(now).unwrap(), [7; 32], now);
-        queue.join(VisitorKey([1; 16]), JoinOptions { again: false }, now).unwrap();
+        queue.join(VisitorKey([1; 16]), JoinOptions::default(), now).unwrap();
         let total = i64::from(plan.units);
         let product = ProductAudit {
             id: "sneaker".to_owned(),

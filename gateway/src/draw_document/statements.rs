@@ -12,11 +12,14 @@ pub struct Frozen {
     /// When the number was fixed, in Unix milliseconds. In draws that rest on a beacon: it has to be before the round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen_at: Option<u64>,
+    /// Arrivals that are drawn in each lane but the first, in the manifest's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<u32>,
     /// SHA-256 of the manifest's bytes.
     pub manifest_sha256: String,
     /// The sale that draws.
     pub sale: SaleId,
-    /// Arrivals that are drawn.
+    /// Arrivals that are drawn; with lanes, in the first.
     pub size: u32,
 }
 
@@ -50,12 +53,27 @@ pub struct ManifestText {
     /// SHA-256 of the secret that is, or may be, drawn with.
     #[serde(default)]
     commitment: Option<String>,
+    /// The sale's lanes, each drawn alone; empty: it has none.
+    #[serde(default)]
+    pub lanes: Vec<LaneText>,
     /// Rounds of the shuffle.
     pub rounds: u8,
     /// The sale that draws.
     pub sale: SaleId,
     /// Who has to be trusted.
     trust: Trust,
+}
+
+/// A lane in a manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaneText {
+    /// Whether it takes an invitation to join it.
+    pub invitation: bool,
+    /// Its name.
+    pub name: String,
+    /// Its share of the calls while somebody waits in it, in percent.
+    pub share: u8,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

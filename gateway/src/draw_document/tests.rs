@@ -5,6 +5,7 @@ use super::tickets::Found;
 use super::*;
 
 mod beacon;
+mod lanes;
 
 const SECRET: [u8; 32] = [9; 32];
 
@@ -21,13 +22,20 @@ fn manifest() -> Manifest {
         sale: "drop".parse().unwrap(),
         closes_at: UnixMillis(1_700_000_000_000),
         randomness: Promise::Secret { commitment: draw::commitment(&SECRET) },
+        lanes: Vec::new(),
     }
 }
 
 fn drawn() -> DrawView {
     let seed = draw::seed(manifest().canonical().as_bytes(), 1_000, &SECRET);
     let state = DrawState::Drawn { size: 1_000, seed };
-    DrawView { manifest: manifest(), state, frozen_at: None, source: Some(Source::Secret(SECRET)) }
+    DrawView {
+        manifest: manifest(),
+        state,
+        lanes: Vec::new(),
+        frozen_at: None,
+        source: Some(Source::Secret(SECRET)),
+    }
 }
 
 /// The name of the only bad check, with its words.
@@ -58,7 +66,7 @@ fn an_honest_draw_passes_every_check_and_gives_every_place() {
 fn a_draw_under_way_is_neither_good_to_the_end_nor_bad() {
     for (state, checks) in [(DrawState::Collecting, 3), (DrawState::Frozen { size: 5, at: UnixMillis(0) }, 4)]
     {
-        let view = DrawView { manifest: manifest(), state, frozen_at: None, source: None };
+        let view = DrawView { manifest: manifest(), state, lanes: Vec::new(), frozen_at: None, source: None };
         let verification = DrawDocument::new(&key(), &view).unwrap().verify(&keys(), &[]);
         assert!(verification.is_good() && verification.drawn.is_none());
         assert_eq!(verification.checks.len(), checks);

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use ropeline_queue::{Arrival, Place, SaleId, UnixMillis};
+use ropeline_queue::draw::Shuffle;
+use ropeline_queue::{Arrival, Lane, Place, SaleId, UnixMillis};
 use ropeline_token::{Claims, Expect, KeySet, Leeway, Refusal};
 
 use super::Drawn;
@@ -33,18 +34,22 @@ struct Read {
 pub fn check(drawn: &Drawn, sale: &SaleId, keys: &KeySet, tokens: &[String]) -> Vec<Result<Found, String>> {
     let read: Vec<_> = tokens.iter().map(|token| read(sale, keys, token.trim())).collect();
     let against = contradictions(&read);
-    let shuffle = drawn.shuffle.prepare();
+    let shuffles: Vec<_> = (0..).map_while(Lane::at).map_while(|lane| drawn.shuffle_of(lane)).collect();
+    let shuffles: Vec<_> = shuffles.into_iter().map(|shuffle| shuffle.prepare()).collect();
     let one = |(at, read): (usize, Result<Read, String>)| {
         let read = read?;
         let arrival = Arrival(read.arrival);
+        let Some(shuffle) = shuffles.get(arrival.lane().index()) else {
+            return Err(format!("{} is of a lane that the sale does not have", named(arrival)));
+        };
         let place = shuffle.place(arrival);
         if let Some(joined_at) = read.joined_at {
             belongs(drawn, arrival, joined_at)?;
         }
         if let Some(told) = read.told.filter(|told| *told != place.0) {
-            return Err(format!(
-                "arrival {arrival} was let in at place {told}, by the draw it has place {place}"
-            ));
+            let (told, place) = (Place(told).number(), place.number());
+            let arrival = named(arrival);
+            return Err(format!("{arrival} was let in at place {told}, by the draw it has place {place}"));
         }
         match against.get(&at) {
             Some(why) => Err(why.clone()),
@@ -52,6 +57,14 @@ pub fn check(drawn: &Drawn, sale: &SaleId, keys: &KeySet, tokens: &[String]) -> 
         }
     };
     read.into_iter().enumerate().map(one).collect()
+}
+
+/// An arrival as people name it: a number, with the lane where it is not the first.
+pub fn named(arrival: Arrival) -> String {
+    match arrival.lane().index() {
+        0 => format!("arrival {arrival}"),
+        index => format!("arrival {} of lane {}", arrival.number(), index + 1),
+    }
 }
 
 fn read(sale: &SaleId, keys: &KeySet, token: &str) -> Result<Read, String> {
@@ -80,17 +93,19 @@ fn expect<'a>(claims: &'a Claims, sale: &'a SaleId) -> Expect<'a> {
 /// Who is drawn and who joined before the closing must be the same people. Tickets tell the second alone, so one of the
 /// closing's own second may be on either side.
 fn belongs(drawn: &Drawn, arrival: Arrival, joined_at: u64) -> Result<(), String> {
-    let is_drawn = arrival.0 < u64::from(drawn.shuffle.size());
+    let size = drawn.shuffle_of(arrival.lane()).map_or(0, Shuffle::size);
+    let is_drawn = arrival.number() < u64::from(size);
+    let arrival = named(arrival);
     let second = UnixMillis(joined_at.saturating_mul(1_000));
     let (joined, closes) = (rfc3339(second.0), rfc3339(drawn.closes_at.0));
     if is_drawn && second >= drawn.closes_at {
         return Err(format!(
-            "arrival {arrival} is among those drawn, and joined at {joined}, after the draw closed at {closes}"
+            "{arrival} is among those drawn, and joined at {joined}, after the draw closed at {closes}"
         ));
     }
     if !is_drawn && second.plus(999) < drawn.closes_at {
         return Err(format!(
-            "arrival {arrival} is not among those drawn, and joined at {joined}, before the draw closed at {closes}"
+            "{arrival} is not among those drawn, and joined at {joined}, before the draw closed at {closes}"
         ));
     }
     Ok(())
@@ -106,17 +121,21 @@ fn contradictions(read: &[Result<Read, String>]) -> HashMap<usize, String> {
     for pair in good.windows(2) {
         let ((first, one), (second, two)) = (pair[0], pair[1]);
         if one.arrival == two.arrival && one.subject != two.subject {
-            let words = format!("arrival {} is also ticket {}'s, of another visitor", two.arrival, first + 1);
+            let arrival = named(Arrival(two.arrival));
+            let words = format!("{arrival} is also ticket {}'s, of another visitor", first + 1);
             against.insert(second, words);
         }
     }
     let mut latest: Option<(usize, u64, u64)> = None;
     for (at, Read { arrival, joined_at, .. }) in &good {
         let Some(joined_at) = *joined_at else { continue };
+        // Each lane counts on its own.
+        latest = latest.filter(|(_, lower, _)| Arrival(*lower).lane() == Arrival(*arrival).lane());
         match latest {
             Some((other, lower, then)) if joined_at < then => {
+                let (arrival, lower) = (named(Arrival(*arrival)), named(Arrival(lower)));
                 let words = format!(
-                    "arrival {arrival} joined at {}, before arrival {lower} of ticket {} did at {}: numbers were moved",
+                    "{arrival} joined at {}, before {lower} of ticket {} did at {}: numbers were moved",
                     rfc3339(joined_at.saturating_mul(1_000)),
                     other + 1,
                     rfc3339(then.saturating_mul(1_000))
@@ -129,10 +148,13 @@ fn contradictions(read: &[Result<Read, String>]) -> HashMap<usize, String> {
     let mut joined = HashMap::new();
     for (at, Read { subject, arrival, joined_at, .. }) in &good {
         let Some(joined_at) = joined_at else { continue };
-        match joined.insert((subject.as_str(), joined_at), (*at, *arrival)) {
+        // Who goes over to another lane has a number there, too.
+        let lane = Arrival(*arrival).lane();
+        match joined.insert((subject.as_str(), joined_at, lane), (*at, *arrival)) {
             Some((other, before)) if before != *arrival => {
+                let (arrival, before) = (named(Arrival(*arrival)), named(Arrival(before)));
                 let words = format!(
-                    "arrival {arrival} is of the same visitor and second as arrival {before} of ticket {}: one number was \
+                    "{arrival} is of the same visitor and second as {before} of ticket {}: one number was \
                      exchanged for another",
                     other + 1
                 );

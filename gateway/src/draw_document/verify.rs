@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 
 use ropeline_queue::beacon::{Beacon, BeaconOutput, FALLBACK_AFTER_MS, MARGIN_MS, unhex};
 use ropeline_queue::draw::{self, Shuffle};
-use ropeline_queue::{UnixMillis, hex};
+use ropeline_queue::{Lane, UnixMillis, hex};
 use ropeline_token::KeySet;
 
-use super::{BeaconRound, DrawDocument, FallbackStatement, Frozen, ManifestText, Randomness, digest};
+use super::{
+    BeaconRound, DrawDocument, FallbackStatement, Frozen, LaneText, ManifestText, Randomness, digest,
+};
 use crate::beacon;
 use crate::config::units::rfc3339;
 
@@ -43,12 +45,23 @@ pub struct Verification {
 }
 
 /// A draw that was checked to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drawn {
-    /// Gives every place.
+    /// Gives every place; with lanes, of the first.
     pub shuffle: Shuffle,
+    /// Those of the other lanes.
+    pub lanes: Vec<Shuffle>,
     /// Arrivals before this time were drawn.
     pub closes_at: UnixMillis,
+}
+
+// === impl Drawn ===
+
+impl Drawn {
+    /// What gives the places of a lane, if the draw has such a lane.
+    pub fn shuffle_of(&self, lane: Lane) -> Option<&Shuffle> {
+        std::iter::once(&self.shuffle).chain(&self.lanes).nth(lane.index())
+    }
 }
 
 /// The outcome of a step, and what it found for those after it.
@@ -118,7 +131,8 @@ impl DrawDocument {
                 Some(take(checks, "round", round_is_late_enough(beacon, round, closes_at))?)
             }
         };
-        let size = take(checks, "number of arrivals", self.frozen_size(keys, &text, round_at))?;
+        let lanes = manifest.lanes.len();
+        let sizes = take(checks, "number of arrivals", self.frozen_sizes(keys, &text, lanes, round_at))?;
         let random = match &randomness {
             Randomness::Secret { commitment } => take(checks, "secret", self.revealed(commitment))?,
             Randomness::Beacon { beacon, round, fallback } => match (&self.fallback, &self.beacon) {
@@ -144,8 +158,14 @@ impl DrawDocument {
                 }
             },
         };
-        take(checks, "seed", self.seed_follows(&text, size, &random))?;
-        Some(Drawn { shuffle: Shuffle::new(draw::seed(&text, size, &random), size), closes_at })
+        take(checks, "seed", self.seed_follows(&text, Lane::FIRST, sizes[0], &random))?;
+        let mut shuffles = vec![Shuffle::new(draw::seed(&text, sizes[0], &random), sizes[0])];
+        for (lane, size) in (1..).filter_map(Lane::at).zip(sizes.into_iter().skip(1)) {
+            take(checks, "seed of a lane", self.seed_follows(&text, lane, size, &random))?;
+            shuffles.push(Shuffle::new(draw::lane_seed(&text, lane, size, &random), size));
+        }
+        let shuffle = shuffles.remove(0);
+        Some(Drawn { shuffle, lanes: shuffles, closes_at })
     }
 
     fn manifest_bytes(&self, keys: &KeySet) -> Step<Vec<u8>> {
@@ -185,6 +205,10 @@ impl DrawDocument {
             }
             same.push_str(", and so is the number of arrivals");
         }
+        let lanes = copy.lanes.iter().zip(&self.lanes);
+        if let Some((then, _)) = { lanes }.find(|(then, now)| then.seed.is_some() && then.seed != now.seed) {
+            return Step::bad(format!("a lane's seed was {}", then.seed.as_deref().unwrap_or_default()));
+        }
         if copy.seed.is_some() && copy.seed != self.seed {
             return Step::bad(format!("the seed was {}", copy.seed.as_deref().unwrap_or_default()));
         }
@@ -220,12 +244,24 @@ impl DrawDocument {
                     write!(words, "by round {round} of {beacon}{way_out}")
                 }
             };
+            for LaneText { invitation, name, share } in &manifest.lanes {
+                let whom = if *invitation { "the invited" } else { "everybody" };
+                // The same.
+                let _ = write!(words, "; lane {name}, for {whom}: {share} %");
+            }
             Ok(Step::good(words, (manifest, randomness)))
         };
         read().into()
     }
 
-    fn frozen_size(&self, keys: &KeySet, manifest: &[u8], round_at: Option<UnixMillis>) -> Step<u32> {
+    /// How many are drawn, in each lane where there are lanes.
+    fn frozen_sizes(
+        &self,
+        keys: &KeySet,
+        manifest: &[u8],
+        lanes: usize,
+        round_at: Option<UnixMillis>,
+    ) -> Step<Vec<u32>> {
         let Some(frozen) = &self.frozen else { return Step::pending("the draw has not closed") };
         let read = || {
             let payload = keys.document(frozen).map_err(|refusal| format!("signature: {refusal}"))?;
@@ -241,21 +277,30 @@ impl DrawDocument {
             if self.size != Some(size) {
                 return Err(format!("{size} is signed, the document says {:?}", self.size));
             }
+            let sizes: Vec<u32> = std::iter::once(size).chain(frozen.lanes).collect();
+            if sizes.len() != lanes.max(1) {
+                return Err(format!("{} numbers are signed, of {} lanes", sizes.len(), lanes.max(1)));
+            }
+            let said: Vec<_> = self.lanes.iter().map(|lane| lane.size).collect();
+            if sizes[1..].iter().copied().map(Some).ne(said.iter().copied()) {
+                return Err(format!("of the lanes {:?} are signed, the document says {said:?}", &sizes[1..]));
+            }
+            let size = sizes.iter().map(u32::to_string).collect::<Vec<_>>().join(" + ");
             let Some(round_at) = round_at else {
-                return Ok(Step::good(format!("signed: {size} are drawn"), size));
+                return Ok(Step::good(format!("signed: {size} are drawn"), sizes));
             };
             let frozen_at = frozen.frozen_at.ok_or("does not say when it was fixed")?;
             let when = rfc3339(frozen_at);
             let round = rfc3339(round_at.0);
             if frozen_at < round_at.0 {
                 let words = format!("signed: {size} are drawn, fixed at {when}, before the round of {round}");
-                return Ok(Step::good(words, size));
+                return Ok(Step::good(words, sizes));
             }
             let words = format!(
                 "signed: {size} are drawn, fixed only at {when}, when the round of {round} had come; that nobody was \
                  added or left out in between is the operator's word"
             );
-            Ok(Step(Outcome::Trusted(words), Some(size)))
+            Ok(Step(Outcome::Trusted(words), Some(sizes)))
         };
         read().into()
     }
@@ -312,9 +357,13 @@ impl DrawDocument {
         }
     }
 
-    fn seed_follows(&self, manifest: &[u8], size: u32, random: &[u8; 32]) -> Step<()> {
-        let computed = hex(&draw::seed(manifest, size, random));
-        match &self.seed {
+    fn seed_follows(&self, manifest: &[u8], lane: Lane, size: u32, random: &[u8; 32]) -> Step<()> {
+        let computed = hex(&draw::lane_seed(manifest, lane, size, random));
+        let published = match lane.index() {
+            0 => &self.seed,
+            index => self.lanes.get(index - 1).map_or(&None, |lane| &lane.seed),
+        };
+        match published {
             Some(seed) if *seed == computed => {
                 Step::good("follows from manifest, number and what was drawn with", ())
             }

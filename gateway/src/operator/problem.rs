@@ -160,6 +160,7 @@ impl From<ChangeRefusal> for Problem {
         let code = match refusal {
             ChangeRefusal::OtherSale => "sale_differs",
             ChangeRefusal::DrawFixed => "draw_fixed",
+            ChangeRefusal::LanesFixed => "lanes_fixed",
             ChangeRefusal::Closed => "sale_closed",
             ChangeRefusal::Overtaken => return Self::precondition_failed(),
         };

@@ -172,7 +172,7 @@ async fn metrics_show_what_happened_and_are_open_only_where_configured() {
     let running = start(true).await;
     running.create("drop").await;
     let id: SaleId = "drop".parse().unwrap();
-    let join = Join { visitor: VisitorKey([1; 16]), again: false };
+    let join = Join::of(VisitorKey([1; 16]));
     running.store.join(&id, vec![join, join]).await.unwrap();
     running.store.view(&id).await.unwrap();
     let response = running.send(Method::GET, "/metrics", None, None).await;
@@ -425,7 +425,7 @@ async fn every_command_moves_the_sale() {
     let sale = json!({ "id": "drop", "max_active": 10, "opens_at": far, "joins_open_at": 0 });
     assert_eq!(running.post("/api/v1/operator/sales", sale).await.0, 201);
     let id: SaleId = "drop".parse().unwrap();
-    let joins = (0..5).map(|n| Join { visitor: VisitorKey([n; 16]), again: false }).collect();
+    let joins = (0..5).map(|n| Join::of(VisitorKey([n; 16]))).collect();
     running.store.tick(&id, Default::default()).await.unwrap();
     running.store.join(&id, joins).await.unwrap();
 

@@ -43,6 +43,29 @@ pub struct RoomInput {
     pub store_away: bool,
     /// Nothing is free, and some of what is held may come back: nobody is called for now.
     pub all_held: bool,
+    /// The sale has lanes that take an invitation.
+    pub invitations: bool,
+}
+
+/// Why a visitor does not get into a lane.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Uninvited {
+    /// Nobody gets in without an invitation, and none was shown.
+    Needed,
+    /// It was for one visitor, and another one has it.
+    Used,
+    /// Its time is over.
+    Expired,
+    /// Its time has not come.
+    NotYetValid,
+    /// It is to another sale.
+    OtherSale,
+    /// It is to a lane that is not there, or takes everybody.
+    OtherLane,
+    /// It names another visitor.
+    OtherVisitor,
+    /// It is no invitation of anybody whose invitations count.
+    Invalid,
 }
 
 /// A public random number that a draw rests on.
@@ -90,6 +113,10 @@ pub struct Reader<'a> {
     pub return_to: &'a str,
     /// The `Accept-Language` header, several lines joined with commas.
     pub accept_language: Option<&'a str>,
+    /// What the lane is called that they stand in, where there are lanes.
+    pub lane: Option<&'a str>,
+    /// Why the invitation they showed just now was refused.
+    pub uninvited: Option<Uninvited>,
 }
 
 impl Reader<'_> {
@@ -179,6 +206,11 @@ impl State {
             self,
             Self::PreQueue | Self::InDraw | Self::Drawing | Self::Waiting | Self::Paused | Self::Recall
         )
+    }
+
+    /// Whether an invitation is still of use to somebody who is in no lane of the invited.
+    pub(super) const fn may_show_invitation(self) -> bool {
+        matches!(self, Self::Joining | Self::PreQueue | Self::InDraw | Self::Waiting | Self::Paused)
     }
 
     /// Seconds after which the page looks again by itself where no script runs. Slow on purpose: each look is a whole

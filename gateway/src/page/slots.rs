@@ -2,7 +2,7 @@
 
 use super::Words;
 use super::assets::Assets;
-use super::input::{Reader, RoomInput, Standing, State, in_first_of};
+use super::input::{Reader, RoomInput, Standing, State, Uninvited, in_first_of};
 use super::template::Value;
 use super::texts::{Language, StateText, fill, rfc3339, utc_words};
 
@@ -34,6 +34,10 @@ slots! {
     "ahead" => Ahead, "eta" => Eta, "hide.ahead" => HideAhead, "label.ahead" => LabelAhead, "label.eta" => LabelEta,
     "progress.max" => ProgressMax, "progress.value" => ProgressValue, "hide.progress" => HideProgress,
     "label.progress" => LabelProgress,
+    "lane" => Lane, "hide.lane" => HideLane, "label.lane" => LabelLane,
+    "uninvited" => Uninvited, "hide.uninvited" => HideUninvited, "hide.invited" => HideInvited,
+    "invitation.summary" => InvitationSummary, "invitation.label" => InvitationLabel,
+    "invitation.button" => InvitationButton,
     "note" => Note, "hide.note" => HideNote, "refresh" => Refresh, "refresh_s" => RefreshSeconds,
     "button.join" => Join, "note.join" => NoteJoin, "hide.join" => HideJoin, "button.claim" => Claim, "hide.claim" => HideClaim,
     "button.rejoin" => Rejoin, "hide.rejoin" => HideRejoin, "button.retry" => Retry,
@@ -52,6 +56,9 @@ pub(super) struct Page<'a> {
     text: &'a StateText,
     words: &'a Words,
     return_to: &'a str,
+    /// The visitor's lane, where it is worth a word.
+    lane: Option<&'a str>,
+    uninvited: Option<Uninvited>,
     language: Language,
     /// The operator's reason: its language, where that is known, and its text.
     reason: Option<(&'a str, &'a str)>,
@@ -103,6 +110,8 @@ impl<'a> Page<'a> {
             text: texts.state.get(state),
             words,
             return_to: reader.return_to,
+            lane: reader.lane,
+            uninvited: reader.uninvited,
             reason: reason(input, reader, language),
             language,
             css: format!("{api}/assets/{}", assets.style.name),
@@ -157,6 +166,15 @@ impl<'a> Page<'a> {
             Slot::ProgressValue => Text(progress.map_or("0", |(_, value)| value)),
             Slot::HideProgress => Hidden(progress.is_none()),
             Slot::LabelProgress => Text(&texts.label.progress),
+            Slot::Lane => Text(self.lane.unwrap_or("")),
+            Slot::HideLane => Hidden(self.lane.is_none()),
+            Slot::LabelLane => Text(&texts.label.lane),
+            Slot::Uninvited => Text(self.uninvited.map_or("", |why| texts.invitation.refused(why))),
+            Slot::HideUninvited => Hidden(self.uninvited.is_none()),
+            Slot::HideInvited => Hidden(!(self.input.invitations && self.state.may_show_invitation())),
+            Slot::InvitationSummary => Text(&texts.invitation.summary),
+            Slot::InvitationLabel => Text(&texts.invitation.label),
+            Slot::InvitationButton => Text(&texts.invitation.button),
             Slot::Note => Text(self.note.as_deref().unwrap_or("")),
             Slot::HideNote => Hidden(self.note.is_none()),
             Slot::Refresh => Text(&self.refresh),

@@ -25,6 +25,7 @@ fn input(phase: Phase) -> RoomInput {
         paused_reason: None,
         store_away: false,
         all_held: false,
+        invitations: false,
     }
 }
 
@@ -33,7 +34,7 @@ fn page(input: &RoomInput, standing: Standing) -> String {
 }
 
 fn page_in(accept_language: Option<&str>, input: &RoomInput, standing: Standing) -> String {
-    let reader = Reader { return_to: "/drop?size=42&x=%2F", accept_language };
+    let reader = Reader { return_to: "/drop?size=42&x=%2F", accept_language, lane: None, uninvited: None };
     String::from_utf8(room().personal(input, &standing, &reader, Language::English)).unwrap()
 }
 
@@ -147,6 +148,33 @@ fn each_standing_offers_what_it_can_do_and_nothing_else() {
 }
 
 #[test]
+fn an_invitation_is_asked_for_where_it_is_of_use_and_its_refusal_is_said() {
+    let invites = |phase| RoomInput { invitations: true, ..input(phase) };
+    for (phase, standing, offered) in [
+        (Phase::Scheduled, Standing::Outside, false),
+        (Phase::PreQueue, Standing::Outside, true),
+        (Phase::Open, waiting(3, 1), true),
+        (Phase::Open, Standing::Lapsed, false),
+        (Phase::SoldOut, waiting(3, 1), false),
+    ] {
+        assert_eq!(shown(&page(&invites(phase), standing), "invited"), offered, "{phase:?} {standing:?}");
+        assert!(!shown(&page(&input(phase), standing), "invited"));
+    }
+    let html = page(&invites(Phase::Open), waiting(3, 1));
+    assert!(!shown(&html, "uninvited") && !shown(&html, "lane-box"));
+    let reader = Reader {
+        return_to: "/drop",
+        accept_language: None,
+        lane: Some("Club <1>"),
+        uninvited: Some(Uninvited::Used),
+    };
+    let html = room().personal(&invites(Phase::Open), &waiting(3, 1), &reader, Language::English);
+    let html = String::from_utf8(html).unwrap();
+    assert!(text(&html, "uninvited").contains("used by another visitor"));
+    assert_eq!((shown(&html, "uninvited"), text(&html, "lane")), (true, "Club &lt;1&gt;"));
+}
+
+#[test]
 fn forms_carry_the_sale_and_the_way_back() {
     let html = page(&input(Phase::Open), Standing::Called { left_s: Some(200) });
     assert!(html.contains("action=\"/api/v1/queue/claim\""));
@@ -221,7 +249,7 @@ fn nothing_from_outside_becomes_markup() {
     sale.entry_url = evil.into();
     sale.sale = evil.into();
     sale.paused_reason = Some(PauseReason { text: evil.into(), translations: [].into() });
-    let reader = Reader { return_to: evil, accept_language: Some(evil) };
+    let reader = Reader { return_to: evil, accept_language: Some(evil), lane: Some(evil), uninvited: None };
     let html = String::from_utf8(room().personal(&sale, &waiting(3, 1), &reader, Language::English)).unwrap();
     assert_eq!(html.matches("<script").count(), 1, "only the page's own script");
     assert!(!html.contains("'>") && !html.contains('\0'));

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::input::State;
+use super::input::{State, Uninvited};
 
 /// A language the page can speak.
 ///
@@ -52,7 +52,7 @@ macro_rules! tables {
 
 tables! {
     Number { group }
-    Label { place, ahead, eta, progress, joins_open, opens, draw, beacon, reason }
+    Label { lane, place, ahead, eta, progress, joins_open, opens, draw, beacon, reason }
     Button { join, claim, rejoin, retry, leave_summary, leave_detail, leave }
     Note { join, refresh, retrying, retrying_outside, busy, busy_outside, away, away_outside, held, beacon, beacon_late, within }
     Eta { unknown, under_minute, under_two_minutes, seconds, minutes, hours, hours_minutes, up_to, about, between }
@@ -61,6 +61,9 @@ tables! {
         public, seen, unseen, frozen_late, public_broken, fallback, round, value, beacon,
     }
     Live { progress }
+    Invitation {
+        summary, label, button, needed, used, expired, not_yet_valid, other_sale, other_lane, other_visitor, invalid,
+    }
 }
 
 /// The texts of every state; `blocked`, `stuck` and `refused` are said by the script alone.
@@ -98,6 +101,7 @@ pub(super) struct Texts {
     pub(super) eta: Eta,
     pub(super) check: Check,
     pub(super) live: Live,
+    pub(super) invitation: Invitation,
 }
 
 impl States {
@@ -117,6 +121,21 @@ impl States {
             State::Left => &self.left,
             State::SoldOut => &self.sold_out,
             State::Closed => &self.closed,
+        }
+    }
+}
+
+impl Invitation {
+    pub(super) fn refused(&self, why: Uninvited) -> &str {
+        match why {
+            Uninvited::Needed => &self.needed,
+            Uninvited::Used => &self.used,
+            Uninvited::Expired => &self.expired,
+            Uninvited::NotYetValid => &self.not_yet_valid,
+            Uninvited::OtherSale => &self.other_sale,
+            Uninvited::OtherLane => &self.other_lane,
+            Uninvited::OtherVisitor => &self.other_visitor,
+            Uninvited::Invalid => &self.invalid,
         }
     }
 }

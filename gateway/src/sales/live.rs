@@ -12,7 +12,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use ropeline_queue::draw::{Permutation, Shuffle};
 use ropeline_queue::{
-    Arrival, DrawState, DrawView, Phase, Position, SaleId, SaleView, Snapshot, TickInput, UnixMillis,
+    Arrival, DrawState, DrawView, Lane, Phase, Position, SaleId, SaleView, Snapshot, TickInput, UnixMillis,
 };
 use serde::Serialize;
 
@@ -100,10 +100,10 @@ struct StoreAwayDocument {
     open: bool,
 }
 
-/// The draw's list of places, computed once: a status call looks its place up.
+/// The draw's lists of places, one a lane, computed once: a status call looks its place up.
 struct Places {
-    shuffle: Shuffle,
-    list: Permutation,
+    shuffles: Vec<Shuffle>,
+    lists: Vec<Permutation>,
 }
 
 /// Prepares what is shown.
@@ -243,14 +243,15 @@ impl LiveSale {
     /// Begins to list the places of a draw that are not listed yet. Two million take the better part of a second, so
     /// that happens beside; until it is done each place is computed alone.
     pub(super) fn list_places(self: &Arc<Self>) {
-        let Some(shuffle) = shuffle(&self.showing().view) else { return };
-        let listed = self.places.load().as_ref().is_some_and(|places| places.shuffle == shuffle);
+        let Some(shuffles) = shuffles(&self.showing().view) else { return };
+        let listed = self.places.load().as_ref().is_some_and(|places| places.shuffles == shuffles);
         if listed || self.listing.swap(true, Ordering::AcqRel) {
             return;
         }
         let sale = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
-            sale.places.store(Some(Arc::new(Places { shuffle, list: shuffle.places() })));
+            let lists = shuffles.iter().map(Shuffle::places).collect();
+            sale.places.store(Some(Arc::new(Places { shuffles, lists })));
             sale.listing.store(false, Ordering::Release);
         });
     }
@@ -259,10 +260,12 @@ impl LiveSale {
     #[must_use]
     pub fn position(&self, arrival: Arrival) -> Position {
         let showing = self.showing();
-        if let (Some(places), Some(shuffle)) = (self.places.load().as_ref(), shuffle(&showing.view))
-            && places.shuffle == shuffle
+        let lane = arrival.lane();
+        if let (Some(places), Some(shuffle)) = (self.places.load().as_ref(), shuffle(&showing.view, lane))
+            && places.shuffles.get(lane.index()) == Some(&shuffle)
+            && let Some(list) = places.lists.get(lane.index())
         {
-            return Position { arrival, place: Some(places.list.place(arrival)) };
+            return Position { arrival, place: Some(list.place(arrival)) };
         }
         showing.view.position(arrival)
     }
@@ -333,8 +336,13 @@ impl LiveSale {
     }
 }
 
-fn shuffle(view: &SaleView) -> Option<Shuffle> {
-    match view.draw.as_ref()?.state {
+/// Those of all lanes, once the draw is made.
+fn shuffles(view: &SaleView) -> Option<Vec<Shuffle>> {
+    view.lines.lanes().map(|lane| shuffle(view, lane)).collect()
+}
+
+fn shuffle(view: &SaleView, lane: Lane) -> Option<Shuffle> {
+    match view.draw.as_ref()?.state_of(lane)? {
         DrawState::Drawn { size, seed } => Some(Shuffle::new(seed, size)),
         DrawState::NotHeld | DrawState::Collecting | DrawState::Frozen { .. } => None,
     }
@@ -363,6 +371,7 @@ fn room_input(view: &SaleView, source: Source, api_prefix: &str) -> RoomInput {
         }),
         paused_reason: view.paused_reason.clone(),
         store_away: source != Source::Store,
+        invitations: definition.lanes.iter().any(|lane| lane.invitation),
         all_held: view.stock.is_some_and(|stock| stock.available == 0 && !stock.is_gone()),
     }
 }

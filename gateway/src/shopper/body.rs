@@ -21,6 +21,8 @@ pub struct Call {
     pub sale: String,
     /// Asks for a new number at the back after a lapse.
     pub again: bool,
+    /// The invitation that the visitor shows, as sent.
+    pub invitation: Option<String>,
     /// Set when the call came from a form: where its sender goes next. Always a path of this site.
     pub return_to: Option<String>,
 }
@@ -31,6 +33,8 @@ struct Fields {
     sale: String,
     #[serde(default)]
     again: bool,
+    #[serde(default)]
+    invitation: Option<String>,
 }
 
 /// Reads and parses the body of one of the queue's own calls.
@@ -60,6 +64,11 @@ pub(super) async fn read_call(session: &mut Session, api_prefix: &str) -> Result
             call.return_to = Some(page);
         }
     }
+    // A link to the sale may carry it. It has done its work then, and goes no further.
+    if let Some((page, shown)) = call.return_to.as_deref().map(without_invitation) {
+        call.invitation = call.invitation.or(shown);
+        call.return_to = Some(page);
+    }
     Ok(call)
 }
 
@@ -70,6 +79,20 @@ pub(super) fn referring_page(head: &RequestHeader, api_prefix: &str) -> Option<S
     let (_, rest) = referer.split_once("://")?;
     let path = rest.strip_prefix(host).filter(|path| path.starts_with('/'))?;
     same_site_path(path).filter(|path| !path.starts_with(api_prefix)).map(str::to_owned)
+}
+
+/// A path without the invitation in its query, and that.
+pub(super) fn without_invitation(path: &str) -> (String, Option<String>) {
+    let Some((page, query)) = path.split_once('?') else { return (path.to_owned(), None) };
+    let (mut kept, mut shown) = (Vec::new(), None);
+    for part in query.split('&') {
+        match form_urlencoded::parse(part.as_bytes()).next() {
+            Some((name, value)) if name == "invitation" => shown = Some(value.into_owned()),
+            _ => kept.push(part),
+        }
+    }
+    let page = if kept.is_empty() { page.to_owned() } else { format!("{page}?{}", kept.join("&")) };
+    (page, shown.filter(|shown| !shown.is_empty()))
 }
 
 async fn read_bounded(session: &mut Session) -> Result<Vec<u8>, Problem> {
@@ -113,13 +136,19 @@ pub fn parse_call(media_type: &str, body: &[u8]) -> Result<Call, Problem> {
                     format!("Send a JSON object such as {{\"sale\":\"…\"}}: {error}."),
                 )
             })?;
-            Ok(Call { sale: fields.sale, again: fields.again, return_to: None })
+            let Fields { sale, again, invitation } = fields;
+            Ok(Call { sale, again, invitation, return_to: None })
         }
         "application/x-www-form-urlencoded" => {
-            let mut call = Call { sale: String::new(), again: false, return_to: Some("/".to_owned()) };
+            let return_to = Some("/".to_owned());
+            let mut call = Call { sale: String::new(), again: false, invitation: None, return_to };
             for (name, value) in form_urlencoded::parse(body) {
                 match &*name {
                     "sale" => call.sale = value.into_owned(),
+                    "invitation" => {
+                        let shown = value.trim();
+                        call.invitation = (!shown.is_empty()).then(|| shown.to_owned());
+                    }
                     "again" => call.again = matches!(&*value, "1" | "true" | "on"),
                     "return" => call.return_to = Some(same_site_path(&value).unwrap_or("/").to_owned()),
                     _ => {}
@@ -167,6 +196,20 @@ mod tests {
         }
         for good in ["/", "/sale?size=42&x=%2F", "/a/b#c", "/a//b"] {
             assert_eq!(same_site_path(good), Some(good));
+        }
+    }
+
+    #[test]
+    fn an_invitation_is_taken_out_of_a_path_and_nothing_else_is() {
+        for (path, kept, shown) in [
+            ("/sale", "/sale", None),
+            ("/sale?invitation=a.b-c_", "/sale", Some("a.b-c_")),
+            ("/sale?size=42&invitation=x&q=%2F+1", "/sale?size=42&q=%2F+1", Some("x")),
+            ("/sale?invitation=&&a", "/sale?&a", None),
+            ("/sale?%69nvitation=x", "/sale", Some("x")),
+            ("/sale?invitations=x", "/sale?invitations=x", None),
+        ] {
+            assert_eq!(without_invitation(path), (kept.to_owned(), shown.map(str::to_owned)), "{path}");
         }
     }
 

@@ -9,9 +9,10 @@ use ropeline_token::IssueError;
 use serde::Serialize;
 
 use super::standing::{self, StandingDocument};
-use super::{Call, fields, find, held, put_back, reachable, unavailable, unidentified};
+use super::{Call, fields, find, held, invitation, put_back, reachable, room, unavailable, unidentified};
 use crate::answer::Answer;
 use crate::gateway::Gateway;
+use crate::page::Uninvited;
 use crate::problem::Problem;
 use crate::sales::LiveSale;
 
@@ -38,11 +39,18 @@ pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call)
     }
     let visitor = gateway.identifier.known_or_new(&fields).map_err(|error| unidentified(&sale, &error))?;
 
+    let invited = match &call.invitation {
+        None => None,
+        Some(shown) => match invitation::check(gateway, &sale, &visitor, shown) {
+            Ok(invited) => Some(invited),
+            Err(why) => return uninvited(gateway, &sale, head, call, why),
+        },
+    };
     let held = held(gateway, &sale, &fields).ok();
     if let Some(held) = &held {
         put_back(gateway, &sale, held).await?;
     }
-    let join = Join { visitor: VisitorKey::derive(&sale.id, &visitor.subject), again: call.again };
+    let join = Join { visitor: VisitorKey::derive(&sale.id, &visitor.subject), again: call.again, invited };
     let mut joined = one(gateway, &sale, join).await?;
     if let (Ok(Joined { arrival, new: true, .. }), Some(held)) = (&joined, &held)
         && *arrival != held.arrival()
@@ -54,6 +62,11 @@ pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call)
     }
     let joined = match joined {
         Ok(joined) => joined,
+        Err(JoinRefusal::InvitationNeeded) => {
+            return uninvited(gateway, &sale, head, call, Uninvited::Needed);
+        }
+        Err(JoinRefusal::InvitationUsed) => return uninvited(gateway, &sale, head, call, Uninvited::Used),
+        Err(JoinRefusal::NoSuchLane) => return uninvited(gateway, &sale, head, call, Uninvited::OtherLane),
         // A form's sender goes back to the room, which says the same in words.
         Err(_) if call.return_to.is_some() => {
             return Ok(Answer::see_other(call.return_to.as_deref().unwrap_or("/")));
@@ -81,6 +94,22 @@ async fn one(gateway: &Gateway, sale: &LiveSale, join: Join) -> Result<Result<Jo
     Ok(joined.map_err(|error| unavailable(sale, &error))?.pop().unwrap_or(Err(JoinRefusal::Full)))
 }
 
+/// Tells a visitor at once that the invitation lets nobody in, or that it takes one. A form's sender gets the room, which
+/// says so and keeps whatever place they have.
+fn uninvited(
+    gateway: &Gateway,
+    sale: &LiveSale,
+    head: &RequestHeader,
+    call: &Call,
+    why: Uninvited,
+) -> Result<Answer, Problem> {
+    let problem = invitation::problem(sale, why);
+    match &call.return_to {
+        Some(path) => Ok(room::uninvited(gateway, head, sale, path, why, problem.status())),
+        None => Err(problem),
+    }
+}
+
 /// The ticket of a visitor that joined, and the cookie that keeps it.
 pub(super) fn sign(
     gateway: &Gateway,
@@ -105,6 +134,10 @@ fn refused(gateway: &Gateway, sale: &LiveSale, refusal: JoinRefusal) -> Problem 
         }
         JoinRefusal::Closed => ("closed", "The sale is over", "There is nothing to wait for."),
         JoinRefusal::SoldOut => ("sold_out", "Everything is sold", "There is nothing to wait for."),
+        // Told apart before.
+        JoinRefusal::InvitationNeeded | JoinRefusal::InvitationUsed | JoinRefusal::NoSuchLane => {
+            return Problem::internal().sale(sale.id.as_str());
+        }
         JoinRefusal::Full => ("queue_full", "The queue is full", "Nobody else can join this sale."),
     };
     let problem = Problem::new(StatusCode::CONFLICT, code, title, detail).sale(sale.id.as_str());

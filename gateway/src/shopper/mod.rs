@@ -4,6 +4,7 @@ mod authorize;
 mod body;
 mod claim;
 mod documents;
+mod invitation;
 mod join;
 mod leave;
 mod page_headers;

@@ -69,7 +69,7 @@ async fn enter(gateway: &Gateway, sale: &LiveSale, visitor: &Visitor) -> Result<
     let mut cookies: Vec<HeaderValue> = visitor.new_cookie.clone().into_iter().collect();
     // Who was here before has a number that is used up, and takes a new one like everybody who comes now.
     for again in [false, true] {
-        let joined = gateway.store.join(&sale.id, vec![Join { visitor: key, again }]).await;
+        let joined = gateway.store.join(&sale.id, vec![Join { again, ..Join::of(key) }]).await;
         let Some(Ok(joined)) = joined.map_err(|error| error.to_string())?.pop() else {
             return Ok(Entry::Outside);
         };

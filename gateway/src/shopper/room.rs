@@ -3,15 +3,17 @@
 use http::{HeaderValue, Method, StatusCode, header};
 use pingora::http::RequestHeader;
 use ropeline_decision::{cookie, header as ours, presented};
+use ropeline_queue::{Arrival, LaneDefinition};
 use ropeline_token::Refusal;
 
+use super::body::without_invitation;
 use super::claim::{self, Admitted};
 use super::page_headers::guarded;
 use super::{fields, find, held, prepared, referring_page, same_site_path, standing};
 use crate::answer::{Answer, Caching};
 use crate::gateway::Gateway;
 use crate::identity::Field;
-use crate::page::{self, Language, Reader};
+use crate::page::{self, Language, Reader, Uninvited};
 use crate::sales::LiveSale;
 
 /// A second: what it says, sold out above all, must reach everybody at once.
@@ -34,6 +36,8 @@ pub async fn in_place(gateway: &Gateway, head: &RequestHeader, sale: &str, statu
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     let fields = fields(head);
     let target = std::str::from_utf8(head.raw_path()).ok().and_then(same_site_path).unwrap_or("/");
+    // Who is let in has no more need of it, and the shop no use for it.
+    let (without_invitation, _) = without_invitation(target);
 
     // What was to be sent is lost with the pass. Its page is where the visitor goes on: to go back to this address, as
     // the room does, would be to ask for what may only be sent.
@@ -55,17 +59,59 @@ pub async fn in_place(gateway: &Gateway, head: &RequestHeader, sale: &str, statu
         match claim::admit(gateway, &sale, &held).await {
             // A browser that already sent this very token was not let in by it: sending it round again would never end.
             Ok(Admitted { cookie: Some(cookie), token, .. }) if !carries(gateway, &sale, &fields, &token) => {
-                return Answer::see_other(target).cookie(cookie);
+                return Answer::see_other(&without_invitation).cookie(cookie);
             }
             Ok(_) => shown = page::Standing::Admitted,
             Err(problem) => shown = refused_standing(problem.code(), shown),
         }
     }
-    let accept_language = prepared::joined(&head.headers, &header::ACCEPT_LANGUAGE);
-    let reader = Reader { return_to: target, accept_language: accept_language.as_deref() };
-    let html = gateway.room.personal(&sale.showing().input, &shown, &reader, Language::default());
-    let answer = guarded(Answer::with_body(status, page::CONTENT_TYPE, html));
+    let arrival = Arrival(held.ticket.claims.arrival);
+    let answer = personal(gateway, head, &sale, &shown, Some(arrival), target, None, status);
     retry_after(gateway, answer, status, &sale)
+}
+
+/// The room as one visitor sees it.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "each is a part of what is shown, and nothing else has them together"
+)]
+fn personal(
+    gateway: &Gateway,
+    head: &RequestHeader,
+    sale: &LiveSale,
+    shown: &page::Standing,
+    arrival: Option<Arrival>,
+    return_to: &str,
+    uninvited: Option<Uninvited>,
+    status: StatusCode,
+) -> Answer {
+    let accept_language = prepared::joined(&head.headers, &header::ACCEPT_LANGUAGE);
+    let showing = sale.showing();
+    let lane = arrival.and_then(|arrival| showing.view.definition.lane(arrival.lane()));
+    let reader = Reader {
+        return_to,
+        accept_language: accept_language.as_deref(),
+        lane: lane.map(LaneDefinition::shown),
+        uninvited,
+    };
+    let html = gateway.room.personal(&showing.input, shown, &reader, Language::default());
+    guarded(Answer::with_body(status, page::CONTENT_TYPE, html))
+}
+
+/// The room for a visitor whose invitation was refused, with whatever place they have.
+pub(super) fn uninvited(
+    gateway: &Gateway,
+    head: &RequestHeader,
+    sale: &LiveSale,
+    return_to: &str,
+    why: Uninvited,
+    status: StatusCode,
+) -> Answer {
+    let arrival = held(gateway, sale, &fields(head)).ok().map(|held| Arrival(held.ticket.claims.arrival));
+    let shown = arrival.map_or(page::Standing::Outside, |arrival| {
+        standing::of(gateway, sale, arrival).for_room(&sale.showing().view)
+    });
+    personal(gateway, head, sale, &shown, arrival, return_to, Some(why), status)
 }
 
 /// Whether the request carries this admission token, or several cookies that may hide it.

@@ -1,7 +1,7 @@
 //! Where a ticket stands, in the words of the API and of the room. No store is asked.
 
 use ropeline_queue::flow::EtaRange;
-use ropeline_queue::{Arrival, Phase, Position, SaleView, Standing, UnixMillis};
+use ropeline_queue::{Arrival, Phase, Place, Position, SaleView, Standing, UnixMillis};
 use serde::Serialize;
 
 use crate::gateway::Gateway;
@@ -14,6 +14,9 @@ pub(super) struct StandingDocument {
     pub(super) sale: String,
     pub(super) state: &'static str,
     pub(super) phase: &'static str,
+    /// Where the sale has lanes: which, and numbers and places count in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) lane: Option<String>,
     pub(super) arrival: u64,
     pub(super) place: Option<u64>,
     pub(super) ahead: Option<u64>,
@@ -99,8 +102,9 @@ impl Stands {
             sale: view.definition.id.to_string(),
             state,
             phase: view.phase.as_str(),
-            arrival: self.position.arrival.0,
-            place: self.position.place.map(|place| place.0),
+            lane: (view.definition.lane(self.position.arrival.lane())).map(|lane| lane.name.to_string()),
+            arrival: self.position.arrival.number(),
+            place: self.position.place.map(Place::number),
             ahead: self.ahead(),
             eta: self.eta().filter(|_| !store_away),
             poll_after_ms: self.poll_after_ms(view),
@@ -126,8 +130,11 @@ impl Stands {
             Standing::Lapsed { recallable: false } => page::Standing::Lapsed,
             Standing::Scheduled | Standing::Waiting { .. } | Standing::SoldOut | Standing::Closed => {
                 page::Standing::Waiting {
-                    place: self.position.place.map(|place| place.0),
-                    serving: view.serving.0,
+                    place: self.position.place.map(Place::number),
+                    serving: view
+                        .lines
+                        .get(self.position.arrival.lane())
+                        .map_or(0, |line| line.serving.number()),
                     eta: self.eta(),
                 }
             }

@@ -49,7 +49,7 @@ fn sale() -> SaleId {
 fn join(who: u64) -> Join {
     // As evenly spread as the digests that visitor keys are.
     let spread = u128::from(who + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
-    Join { visitor: VisitorKey((spread ^ (spread >> 64)).to_le_bytes()), again: false }
+    Join::of(VisitorKey((spread ^ (spread >> 64)).to_le_bytes()))
 }
 
 async fn all(folder: &Path, visitors: u64) {

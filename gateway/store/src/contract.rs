@@ -12,6 +12,7 @@
 
 mod calling;
 mod joining;
+mod lanes;
 mod lasting;
 mod operating;
 
@@ -26,6 +27,7 @@ use ropeline_queue::{
 
 pub use calling::*;
 pub use joining::*;
+pub use lanes::*;
 pub use lasting::*;
 pub use operating::*;
 
@@ -91,6 +93,11 @@ macro_rules! queue_store_contract {
             a_restart_repeats_no_arrival
             time_goes_on_over_a_restart
             who_is_long_over_is_forgotten_and_never_admitted_again
+            lanes_share_the_pace_and_keep_their_own_order
+            an_invitation_for_one_gives_one_number_from_all_gateways
+            who_goes_over_to_a_lane_has_one_ticket
+            a_restart_forgets_no_lane
+            a_lane_that_is_long_over_is_forgotten_alone
         }
     };
     (@tests $fixture:expr; $($rule:ident)*) => {
@@ -151,7 +158,7 @@ fn visitor(number: u64) -> VisitorKey {
 }
 
 fn joins(numbers: impl IntoIterator<Item = u64>) -> Vec<Join> {
-    numbers.into_iter().map(|number| Join { visitor: visitor(number), again: false }).collect()
+    numbers.into_iter().map(|number| Join::of(visitor(number))).collect()
 }
 
 impl<F: Fixture> Scene<F> {
@@ -176,7 +183,7 @@ impl<F: Fixture> Scene<F> {
     }
 
     async fn try_join(&self, number: u64, again: bool) -> Result<Joined, JoinRefusal> {
-        let join = Join { visitor: visitor(number), again };
+        let join = Join { again, ..Join::of(visitor(number)) };
         self.store.join(&self.sale, vec![join]).await.unwrap().remove(0)
     }
 

@@ -23,9 +23,9 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use ropeline_queue::{
-    Arrival, ChangeRefusal, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal, JoinOptions,
-    JoinRefusal, Joined, LeaseEvent, LeaveRefusal, Position, Queue, SaleDefinition, SaleId, SaleView, Stock,
-    TickInput, UnixMillis,
+    Arrival, ChangeRefusal, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal, JoinRefusal, Joined,
+    LeaseEvent, LeaveRefusal, Position, Queue, SaleDefinition, SaleId, SaleView, Stock, TickInput,
+    UnixMillis,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -153,10 +153,7 @@ impl QueueStore for EmbeddedStore {
         joins: Vec<Join>,
     ) -> Result<Vec<Result<Joined, JoinRefusal>>, StoreError> {
         self.on_sale(sale, move |queue, now| {
-            joins
-                .iter()
-                .map(|join| queue.join(join.visitor, JoinOptions { again: join.again }, now))
-                .collect()
+            joins.iter().map(|join| queue.join(join.visitor, join.options(), now)).collect()
         })
         .await
     }

@@ -21,9 +21,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ropeline_queue::{
-    Arrival, ChangeRefusal, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal, JoinRecord,
-    JoinRefusal, Joined, LeaseEvent, LeaveRefusal, Position, SaleDefinition, SaleId, SaleView, Stock,
-    TickInput, VisitorKey,
+    Arrival, ChangeRefusal, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal, Invited,
+    JoinOptions, JoinRecord, JoinRefusal, Joined, LeaseEvent, LeaveRefusal, Position, SaleDefinition, SaleId,
+    SaleView, Stock, TickInput, VisitorKey,
 };
 
 pub use clock::{Clock, SystemClock};
@@ -42,6 +42,24 @@ pub struct Join {
     /// Whether a visitor whose turn is over asks for a new arrival at the back. Nobody is
     /// re-queued without asking.
     pub again: bool,
+    /// The invitation they show, which the gateway has checked.
+    pub invited: Option<Invited>,
+}
+
+// === impl Join ===
+
+impl Join {
+    /// A visitor's first wish, without an invitation.
+    #[must_use]
+    pub const fn of(visitor: VisitorKey) -> Self {
+        Self { visitor, again: false, invited: None }
+    }
+
+    /// The same as the queue takes it.
+    #[must_use]
+    pub const fn options(&self) -> JoinOptions {
+        JoinOptions { again: self.again, invited: self.invited }
+    }
 }
 
 /// What a store on a server has done since it was opened, for whoever watches it.

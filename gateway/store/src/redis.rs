@@ -29,9 +29,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use ropeline_queue::{
-    Arrival, ChangeRefusal, Changes, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal,
-    JoinOptions, JoinRecord, JoinRefusal, Joined, LeaseEvent, LeaveRefusal, Position, Queue, SaleDefinition,
-    SaleId, SaleView, Stock, TickInput, UnixMillis,
+    Arrival, ChangeRefusal, Changes, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal, JoinRecord,
+    JoinRefusal, Joined, LeaseEvent, LeaveRefusal, Position, Queue, SaleDefinition, SaleId, SaleView, Stock,
+    TickInput, UnixMillis,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -240,7 +240,7 @@ impl QueueStore for RedisStore {
         joins: Vec<Join>,
     ) -> Result<Vec<Result<Joined, JoinRefusal>>, StoreError> {
         self.on_sale(sale, joins.len(), move |queue, now| {
-            let join = |join: &Join| queue.join(join.visitor, JoinOptions { again: join.again }, now);
+            let join = |join: &Join| queue.join(join.visitor, join.options(), now);
             joins.iter().map(join).collect()
         })
         .await

@@ -26,7 +26,7 @@ fn sale() -> SaleId {
 }
 
 fn join(who: u64) -> Join {
-    Join { visitor: VisitorKey((u128::from(who) << 64 | 1).to_le_bytes()), again: false }
+    Join::of(VisitorKey((u128::from(who) << 64 | 1).to_le_bytes()))
 }
 
 /// What the children were answered, over all rounds. The lines of one round come in any order, as

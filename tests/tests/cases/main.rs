@@ -17,6 +17,7 @@ mod door;
 mod eta;
 mod forgery;
 mod health;
+mod lanes;
 mod late;
 mod on_demand;
 mod pause;

@@ -23,6 +23,8 @@ mod eta;
 mod forgery;
 #[path = "../cases/health.rs"]
 mod health;
+#[path = "../cases/lanes.rs"]
+mod lanes;
 mod lost;
 #[path = "../cases/on_demand.rs"]
 mod on_demand;

@@ -249,7 +249,7 @@ const PACE: Pace = Pace::Batch { admit: 500, every_ms: PERIOD };
 #[test]
 fn until_it_is_measured_the_flow_is_what_the_pace_allows_or_half_of_it() {
     let forecast = |pace, compensates| {
-        let mut flow = Flow::expecting(pace, compensates);
+        let mut flow = Flow::expecting(pace, compensates, 100);
         assert_eq!(flow.forecast(), None, "nobody is being called yet");
         flow.observe(UnixMillis(1), 0, Backlog::Waiting);
         whole(flow.forecast())
@@ -264,7 +264,7 @@ fn until_it_is_measured_the_flow_is_what_the_pace_allows_or_half_of_it() {
 #[test]
 fn what_the_pace_lets_expect_gives_way_to_what_is_measured_without_a_leap() {
     let mut sale = Sale::new();
-    sale.flow = Flow::expecting(PACE, false);
+    sale.flow = Flow::expecting(PACE, false, 100);
     let mut last = None::<Rate>;
     let mut measured = false;
     for _ in 0..60 * 4 {
@@ -286,7 +286,7 @@ fn what_the_pace_lets_expect_gives_way_to_what_is_measured_without_a_leap() {
 #[test]
 fn an_expectation_that_did_not_come_true_is_forgotten_at_once() {
     let mut sale = Sale::new();
-    sale.flow = Flow::expecting(PACE, false);
+    sale.flow = Flow::expecting(PACE, false, 100);
     sale.batches(24, || BATCH / 10, drop);
     assert_eq!(whole(sale.flow.rate()), (570, 630));
 }
@@ -294,7 +294,7 @@ fn an_expectation_that_did_not_come_true_is_forgotten_at_once() {
 #[test]
 fn a_silence_tells_nothing_whatever_the_pace_says() {
     let mut sale = Sale::new();
-    sale.flow = Flow::expecting(PACE, false);
+    sale.flow = Flow::expecting(PACE, false, 100);
     sale.tick(BATCH, Backlog::Waiting);
     sale.still(29, Backlog::Waiting, drop);
     assert!(sale.flow.forecast().is_some());

@@ -2,6 +2,7 @@
 
 use crate::calls::CallBatch;
 use crate::flow::{Backlog, Rate};
+use crate::lane::{Lane, Lines};
 use crate::outcome::AdmissionState;
 use crate::pacer::ONE_CALL;
 use crate::queue::Queue;
@@ -12,75 +13,91 @@ impl Queue {
     /// Calls as many as time has earned and every limit allows.
     pub(super) fn call_earned(&mut self) {
         let called = self.call_paced();
-        self.watch_flow(called);
+        self.watch_flow(&called);
     }
 
-    fn call_paced(&mut self) -> u64 {
+    fn call_paced(&mut self) -> Vec<u64> {
+        let nobody = Vec::new();
         if self.health.is_none() {
-            return 0;
+            return nobody;
         }
-        if self.present_backlog() != Backlog::Waiting {
-            return 0;
+        if self.core.lines.lanes().all(|lane| self.present_backlog(lane) != Backlog::Waiting) {
+            return nobody;
         }
         let pace = self.definition.pace;
         let cost = if self.definition.compensate_no_shows { self.core.ratio.cost() } else { ONE_CALL };
         let mut pacer = self.core.pacer.at(pace, self.core.last_now);
         let mut limit = pacer.calls(cost);
         if limit == 0 {
-            return 0;
+            return nobody;
         }
         if let Some(healthy) = self.healthy() {
             limit = limit.min(u64::from(healthy).saturating_sub(self.busy()));
         }
         let called = self.call(limit, None);
-        if called > 0 {
-            pacer.spend(called, cost);
+        let calls: u64 = called.iter().sum();
+        if calls > 0 {
+            pacer.spend(calls, cost);
             self.core.pacer = pacer;
         }
         called
     }
 
-    /// What the queue is like for the measurement of its flow.
-    pub(super) fn present_backlog(&self) -> Backlog {
+    /// What a line is like for the measurement of its flow.
+    fn present_backlog(&self, lane: Lane) -> Backlog {
+        let core = &self.core.lines[lane];
         if !matches!(self.core.stage, Stage::Open(_)) || self.core.halted_since().is_some() {
             Backlog::Stopped
-        } else if self.core.serving.0 < self.core.next_arrival || !self.recalls.is_empty() {
+        } else if core.serving.0 < core.next_arrival || !self.lines[lane].recalls.is_empty() {
             Backlog::Waiting
         } else {
             Backlog::Empty
         }
     }
 
-    /// Tells the flow of calls and of a change in what the queue is like. In between there is nothing to tell:
-    /// time adds up when it is told next, so an idle tick leaves the state as it is.
-    pub(super) fn watch_flow(&mut self, called: u64) {
-        let (before, present) = (self.backlog, self.present_backlog());
-        if called == 0 && before == present {
-            return;
-        }
-        let now = self.core.last_now;
-        if before != present {
-            self.core.flow.observe(now, 0, before);
-        }
-        self.core.flow.observe(now, called, present);
-        self.backlog = present;
-        self.pending.core = true;
+    /// Takes the lines for what they are, with nothing to tell of it.
+    pub(super) fn settle_backlogs(&mut self) {
+        self.backlogs = Lines::new(self.core.lines.count(), |lane| self.present_backlog(lane));
     }
 
-    /// The flow as of `now`: measured, or before that what the pace lets expect, with the place up to which nothing
+    /// Tells each flow of its calls and of a change in what its line is like. In between there is nothing to tell:
+    /// time adds up when it is told next, so an idle tick leaves the state as it is.
+    pub(super) fn watch_flow(&mut self, called: &[u64]) {
+        for lane in self.core.lines.lanes() {
+            let called = called.get(lane.index()).copied().unwrap_or(0);
+            let (before, present) = (self.backlogs[lane], self.present_backlog(lane));
+            if called == 0 && before == present {
+                continue;
+            }
+            let (now, flow) = (self.core.last_now, &mut self.core.lines[lane].flow);
+            if before != present {
+                flow.observe(now, 0, before);
+            }
+            flow.observe(now, called, present);
+            self.backlogs[lane] = present;
+            self.pending.core = true;
+        }
+    }
+
+    /// A line's flow as of `now`: measured, or before that what the pace lets expect, with the place up to which nothing
     /// but the pace is in the way.
-    pub(super) fn rate(&self, now: UnixMillis) -> (Option<Rate>, Option<Place>) {
-        let mut flow = self.core.flow.clone();
-        flow.observe(self.core.last_now.max(now), 0, self.backlog);
+    pub(super) fn rate(&self, lane: Lane, now: UnixMillis) -> (Option<Rate>, Option<Place>) {
+        let core = &self.core.lines[lane];
+        let mut flow = core.flow.clone();
+        flow.observe(self.core.last_now.max(now), 0, self.backlogs[lane]);
         if let Some(measured) = flow.rate() {
             return (Some(measured), None);
         }
         // Who is past the room there is waits for others to be done, and how long that takes nobody knows yet.
         let free = self.healthy().map_or(u64::MAX, |healthy| u64::from(healthy).saturating_sub(self.busy()));
-        let reach = self.room().min(free).saturating_sub(self.recalls.len() as u64);
+        // With every lane waiting, so much of it is this lane's.
+        let share = u64::from(self.definition.share(lane));
+        let room = u128::from(self.room().min(free)) * u128::from(share) / 100;
+        let room = u64::try_from(room).unwrap_or(u64::MAX);
+        let reach = room.saturating_sub(self.lines[lane].recalls.len() as u64);
         match flow.forecast() {
             Some(forecast) if reach > 0 => {
-                (Some(forecast), Some(Place(self.core.serving.0.saturating_add(reach))))
+                (Some(forecast), Some(Place(core.serving.0.saturating_add(reach))))
             }
             _ => (None, None),
         }
@@ -105,21 +122,34 @@ impl Queue {
         free.min(left.max(news))
     }
 
-    /// Calls up to `limit` within the room there is: first those to be recalled, by place, then the uncalled.
-    pub(super) fn call(&mut self, limit: u64, lease_ms: Option<u64>) -> u64 {
+    /// Calls up to `limit` within the room there is, in each lane its share: first those to be recalled, by place, then the
+    /// uncalled. Answers with the calls of each lane.
+    pub(super) fn call(&mut self, limit: u64, lease_ms: Option<u64>) -> Vec<u64> {
         let limit = limit.min(self.room());
+        if limit == 0 {
+            return Vec::new();
+        }
         let until = self.core.claim_clock().plus(self.definition.claim_window_ms);
-        let recalled = self.recall(limit, lease_ms, until);
-        let called = self.call_uncalled(limit - recalled, lease_ms, until);
-        self.core.totals.recalled += recalled;
-        self.core.totals.called += called;
-        recalled + called
+        let waiting = |lane: Lane| self.waiting(lane) + self.lines[lane].recalls.len() as u64;
+        let waiting: Vec<u64> = self.core.lines.lanes().map(waiting).collect();
+        let given = self.core.turns.divide(limit, &waiting, &self.definition.shares());
+        let called =
+            self.core.lines.lanes().zip(waiting.iter().zip(given)).map(|(lane, (waiting, given))| {
+                let recalled = self.recall(lane, given, lease_ms, until);
+                // Whoever left behind the last who waits is passed over with them, and costs nobody a call.
+                let reach = if given == *waiting { u64::MAX } else { given - recalled };
+                let called = self.call_uncalled(lane, reach, lease_ms, until);
+                self.core.totals.recalled += recalled;
+                self.core.totals.called += called;
+                recalled + called
+            });
+        called.collect()
     }
 
-    fn recall(&mut self, limit: u64, lease_ms: Option<u64>, until: UnixMillis) -> u64 {
+    fn recall(&mut self, lane: Lane, limit: u64, lease_ms: Option<u64>, until: UnixMillis) -> u64 {
         let mut recalled = 0;
         while recalled < limit
-            && let Some((place, arrival)) = self.recalls.pop_first()
+            && let Some((place, arrival)) = self.lines[lane].recalls.pop_first()
         {
             let lease_ms =
                 lease_ms.or(match self.admissions.get(&arrival).map(|admission| admission.state) {
@@ -133,33 +163,34 @@ impl Queue {
         recalled
     }
 
-    fn call_uncalled(&mut self, limit: u64, lease_ms: Option<u64>, until: UnixMillis) -> u64 {
-        let from = self.core.serving;
-        let (to, gone) = self.reach(limit);
+    fn call_uncalled(&mut self, lane: Lane, limit: u64, lease_ms: Option<u64>, until: UnixMillis) -> u64 {
+        let from = self.core.lines[lane].serving;
+        let (to, gone) = self.reach(lane, limit);
         let called = to.0 - from.0 - gone;
         if to == from {
             return 0;
         }
-        self.core.serving = to;
+        self.core.lines[lane].serving = to;
         self.drop_left_places(to);
         self.pending.core = true;
         if called > 0 {
             let called_at = self.core.last_now;
             let batch = CallBatch { from, to, called_at, until, claimed: 0, gone, lapsed: false, lease_ms };
             let reach_ms = self.definition.claim_window_ms.saturating_add(self.definition.recall_grace_ms);
-            self.core.calls.push(batch, reach_ms);
+            self.core.lines[lane].calls.push(batch, reach_ms);
         }
         called
     }
 
     /// How far calling `limit` visitors gets, and how many places on the way were left and are passed over.
-    fn reach(&self, limit: u64) -> (Place, u64) {
-        let end = self.core.next_arrival;
-        let (mut at, mut wanted, mut gone) = (self.core.serving.0, limit, 0);
+    fn reach(&self, lane: Lane, limit: u64) -> (Place, u64) {
+        let core = &self.core.lines[lane];
+        let end = core.next_arrival;
+        let (mut at, mut wanted, mut gone) = (core.serving.0, limit, 0);
         if wanted == 0 {
             return (Place(at), 0);
         }
-        for left in &self.left_places {
+        for left in &self.lines[lane].left_places {
             let present = left.0 - at;
             if present >= wanted {
                 break;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::draw::{self, Shuffle};
+use crate::lane::Lane;
 use crate::manifest::DrawState;
 use crate::outcome::AdmissionState;
 use crate::pacer::Pacer;
@@ -33,7 +34,7 @@ impl Queue {
         self.end_leases();
         self.lapse_calls();
         self.forget_bygone();
-        self.watch_flow(0);
+        self.watch_flow(&[]);
         self.advanced_to = Some(self.core.last_now);
     }
 
@@ -45,24 +46,26 @@ impl Queue {
             return Some(Stage::Closed);
         }
         let opens = self.core.open_ordered || self.definition.is_always_on() || due(self.definition.opens_at);
-        match (&self.core.stage, self.core.draw) {
+        match (&self.core.stage, self.core.lines.first.draw) {
             (Stage::Scheduled, _) => {
                 let joins_open = self.definition.joins_open_at.is_none_or(|at| at <= now);
                 (joins_open || self.core.open_ordered).then_some(Stage::PreQueue)
             }
             (Stage::PreQueue, DrawState::NotHeld) => opens.then(|| self.opened()),
             (Stage::PreQueue, _) => due(self.definition.draw.map(|draw| draw.closes_at)).then(|| {
-                let size = u32::try_from(self.core.next_arrival).unwrap_or(u32::MAX);
-                self.core.draw = DrawState::Frozen { size, at: now };
+                for line in self.core.lines.iter_mut() {
+                    let size = u32::try_from(Arrival(line.next_arrival).number()).unwrap_or(u32::MAX);
+                    line.draw = DrawState::Frozen { size, at: now };
+                }
                 self.core.beacon.frozen_at = self.rests_on_beacon().then_some(now);
                 Stage::Drawing
             }),
             // A beacon's round comes from outside, as a command.
-            (Stage::Drawing, DrawState::Frozen { size, at })
+            (Stage::Drawing, DrawState::Frozen { at, .. })
                 if at.plus(REVEAL_AFTER_MS) <= now && !self.rests_on_beacon() =>
             {
                 let secret = self.core.draw_secret;
-                self.draw(size, &secret);
+                self.draw(&secret);
                 opens.then(|| self.opened())
             }
             (Stage::Drawing, DrawState::Drawn { .. }) => opens.then(|| self.opened()),
@@ -79,36 +82,44 @@ impl Queue {
         self.definition.draw.is_some_and(|draw| draw.beacon.is_some())
     }
 
-    pub(super) fn draw(&mut self, size: u32, randomness: &[u8; 32]) {
+    /// Makes the draw of every lane, from what was frozen.
+    pub(super) fn draw(&mut self, randomness: &[u8; 32]) {
         let Some(manifest) = self.core.manifest(&self.definition) else { return };
-        let seed = draw::seed(manifest.canonical().as_bytes(), size, randomness);
-        self.core.draw = DrawState::Drawn { size, seed };
-        self.shuffle = self.core.draw.shuffle().map(Shuffle::prepare);
+        let manifest = manifest.canonical();
+        for line in self.core.lines.iter_mut() {
+            let size = line.draw.size().unwrap_or(0);
+            let seed = draw::lane_seed(manifest.as_bytes(), line.lane(), size, randomness);
+            line.draw = DrawState::Drawn { size, seed };
+        }
+        self.shuffle();
         self.pending.core = true;
         self.find_left_places();
     }
 
     /// Finds the uncalled places of those who left before their place was known, or before a restart.
     pub(super) fn find_left_places(&mut self) {
-        // One place alone costs about as much as a hundred in the list of all.
-        let missing = self.missing().count();
-        let many = |shuffle: &Shuffle| missing > usize::try_from(shuffle.size()).unwrap_or(0) / 100;
-        let serving = self.core.serving;
-        let mut found: BTreeSet<Place> = match self.core.draw.shuffle().filter(many) {
-            Some(shuffle) => {
-                let places = shuffle.places();
-                self.missing().map(|arrival| places.place(arrival)).collect()
-            }
-            None => self.missing().filter_map(|arrival| self.place(arrival)).collect(),
-        };
-        let found = found.split_off(&serving);
-        let before = std::mem::replace(&mut self.left_places, found);
-        self.note(|| Step::LeftPlacesFound(before));
+        for lane in self.core.lines.lanes() {
+            // One place alone costs about as much as a hundred in the list of all.
+            let missing = self.missing(lane).count();
+            let many = |shuffle: &Shuffle| missing > usize::try_from(shuffle.size()).unwrap_or(0) / 100;
+            let core = &self.core.lines[lane];
+            let mut found: BTreeSet<Place> = match core.draw.shuffle().filter(many) {
+                Some(shuffle) => {
+                    let places = shuffle.places();
+                    self.missing(lane).map(|arrival| places.place(arrival)).collect()
+                }
+                None => self.missing(lane).filter_map(|arrival| self.place(arrival)).collect(),
+            };
+            let found = found.split_off(&core.serving);
+            let before = std::mem::replace(&mut self.lines[lane].left_places, found);
+            self.note(|| Step::LeftPlacesFound(lane, before));
+        }
     }
 
-    /// Those who will not come when they are called.
-    fn missing(&self) -> impl Iterator<Item = Arrival> {
-        self.left.iter().copied().chain(self.absent())
+    /// Those of a lane who will not come when they are called.
+    fn missing(&self, lane: Lane) -> impl Iterator<Item = Arrival> {
+        let left = self.left.iter().copied().filter(move |arrival| arrival.lane() == lane);
+        left.chain(self.absent(lane))
     }
 
     fn end_leases(&mut self) {
@@ -128,12 +139,14 @@ impl Queue {
             return;
         }
         let now = self.core.last_now;
-        if let Some(over) = self.core.calls.lapse(self.definition.recall_grace_ms, now) {
+        for lane in self.core.lines.lanes() {
+            let line = &mut self.core.lines[lane];
+            let Some(over) = line.calls.lapse(self.definition.recall_grace_ms, now) else { continue };
+            if let Some(below) = over.over_below {
+                line.bygone.add(below, now);
+            }
             self.core.ratio.observe(over.claimed.saturating_add(over.lapsed), over.claimed);
             self.core.totals.lapsed += over.lapsed;
-            if let Some(below) = over.over_below {
-                self.core.bygone.add(below, now);
-            }
             self.pending.core = true;
         }
         while let Some((until, arrival)) = self.recall_windows.first().copied() {
@@ -175,7 +188,7 @@ impl Queue {
             Some(since) if !halted => {
                 halts.since = None;
                 let lost = now.since(since);
-                self.core.calls.extend(lost);
+                self.core.lines.iter_mut().for_each(|line| line.calls.extend(lost));
                 let recalled: Vec<(UnixMillis, Arrival)> = self.recall_windows.iter().copied().collect();
                 for (until, arrival) in recalled {
                     let Some(admission) = self.admissions.get(&arrival).copied() else { continue };

@@ -2,28 +2,51 @@
 
 use std::ops::Range;
 
+use crate::lane::Lane;
 use crate::outcome::AdmissionState;
 use crate::queue::Queue;
+use crate::state::LineCore;
 use crate::types::{Arrival, Place};
 
 /// Most arrivals that one event forgets: a tick must not hold the sale up.
 const AT_ONCE: u64 = 1_024;
 
 impl Queue {
-    /// The arrivals that have been forgotten. Those of a draw are not: their number is fixed.
-    pub fn forgotten(&self) -> Range<Arrival> {
-        let drawn = self.core.draw.size().map_or(0, u64::from);
-        Arrival(drawn)..Arrival(self.core.bygone.forgotten().0.max(drawn))
+    /// The numbers that have been forgotten, a range a lane, in the order of [`Core::joins`](crate::Core::joins). Those of
+    /// a draw are not: their number is fixed.
+    pub fn forgotten(&self) -> Vec<Range<Arrival>> {
+        let lines = &self.core.lines;
+        let invitations = lines.iter().filter(|line| line.invited).map(|line| {
+            let Range { start, end } = line.forgotten();
+            start.invitation()..end.invitation()
+        });
+        lines.iter().map(LineCore::forgotten).chain(invitations).collect()
+    }
+
+    /// The number has been forgotten.
+    pub(super) fn is_forgotten(&self, arrival: Arrival) -> bool {
+        let line = self.core.lines.get(arrival.lane());
+        line.is_some_and(|line| {
+            let Range { start, end } = line.forgotten();
+            (start.number()..end.number()).contains(&arrival.number())
+        })
     }
 
     /// Forgets, in order of arrival, those whose day is over. It waits for a lease that is still running and for a recall
     /// that is still due.
     pub(super) fn forget_bygone(&mut self) {
-        let due = self.core.bygone.due(self.core.last_now);
-        if due <= self.core.bygone.forgotten() {
+        for lane in self.core.lines.lanes() {
+            self.forget_bygone_of(lane);
+        }
+    }
+
+    fn forget_bygone_of(&mut self, lane: Lane) {
+        let core = &self.core.lines[lane];
+        let due = core.bygone.due(self.core.last_now);
+        if due <= core.bygone.forgotten() {
             return;
         }
-        let from = self.forgotten().end.0;
+        let from = core.forgotten().end.0;
         let to = due.0.min(from.saturating_add(AT_ONCE));
         let mut at = from;
         // Past the draw, place and arrival are one number.
@@ -40,8 +63,9 @@ impl Queue {
             self.forget(arrival);
             at += 1;
         }
-        if Place(at) > self.core.bygone.forgotten() {
-            self.core.bygone.forget(Place(at));
+        let bygone = &mut self.core.lines[lane].bygone;
+        if Place(at) > bygone.forgotten() {
+            bygone.forget(Place(at));
             self.pending.core = true;
             self.pending.forgotten = true;
         }

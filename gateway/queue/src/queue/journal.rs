@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::definition::SaleDefinition;
-use crate::draw::Shuffle;
 use crate::flow::Backlog;
+use crate::lane::{Lane, Lines};
 use crate::outcome::{JoinRecord, TickInput};
 use crate::queue::{Admission, Pending, Queue};
 use crate::state::Core;
-use crate::types::{Arrival, Place, UnixMillis, VisitorKey};
+use crate::types::{Arrival, Place, UnixMillis};
 
 /// The queue as it was when the batch began.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Journal {
     definition: Arc<SaleDefinition>,
     core: Core,
     health: Option<TickInput>,
-    backlog: Backlog,
+    backlogs: Lines<Backlog>,
     advanced_to: Option<UnixMillis>,
     pending: Pending,
     steps: Vec<Step>,
@@ -29,8 +29,8 @@ pub(super) struct Journal {
 /// One change to what grows with the crowd.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// A visitor was put on record, who held another number before.
-    Entered(VisitorKey, Option<JoinRecord>),
+    /// A visitor was put on record, who held another number of the lane before.
+    Entered(JoinRecord, Option<JoinRecord>),
     /// A visitor was taken off the record.
     Forgotten(JoinRecord),
     /// A called ticket changed its state, from this one.
@@ -40,9 +40,9 @@ pub(super) enum Step {
     LeftPlace(Place),
     NotLeftPlace(Place),
     /// These were called, and are left places no more.
-    LeftPlacesCalled(BTreeSet<Place>),
+    LeftPlacesCalled(Lane, BTreeSet<Place>),
     /// All were found anew; these they were.
-    LeftPlacesFound(BTreeSet<Place>),
+    LeftPlacesFound(Lane, BTreeSet<Place>),
 }
 
 impl Queue {
@@ -52,7 +52,7 @@ impl Queue {
             definition: Arc::clone(&self.definition),
             core: self.core.clone(),
             health: self.health,
-            backlog: self.backlog,
+            backlogs: self.backlogs.clone(),
             advanced_to: self.advanced_to,
             pending: self.pending.clone(),
             steps: Vec::new(),
@@ -68,25 +68,29 @@ impl Queue {
     /// batch it does nothing.
     pub fn undo(&mut self) {
         let Some(journal) = self.journal.take() else { return };
-        let Journal { definition, core, health, backlog, advanced_to, pending, steps } = *journal;
+        let Journal { definition, core, health, backlogs, advanced_to, pending, steps } = *journal;
         for step in steps.into_iter().rev() {
             self.take_back(step);
         }
-        if core.draw != self.core.draw {
-            self.shuffle = core.draw.shuffle().map(Shuffle::prepare);
-        }
+        let drawn = core.draw() != self.core.draw();
         self.definition = definition;
         self.core = core;
+        self.fit_lines();
+        if drawn {
+            self.shuffle();
+        }
         self.health = health;
-        self.backlog = backlog;
+        self.backlogs = backlogs;
         self.advanced_to = advanced_to;
         self.pending = pending;
     }
 
     fn take_back(&mut self, step: Step) {
         match step {
-            Step::Entered(visitor, held) => {
-                self.visitors.remove(&visitor);
+            Step::Entered(record, held) => {
+                if let Some(map) = self.map_mut(record.arrival) {
+                    map.remove(&record.visitor);
+                }
                 if let Some(held) = held {
                     self.put_back(held);
                 }
@@ -100,16 +104,18 @@ impl Queue {
             }
             Step::Left(arrival) => drop(self.left.remove(&arrival)),
             Step::NotLeft(arrival) => drop(self.left.insert(arrival)),
-            Step::LeftPlace(place) => drop(self.left_places.remove(&place)),
-            Step::NotLeftPlace(place) => drop(self.left_places.insert(place)),
-            Step::LeftPlacesCalled(gone) => self.left_places.extend(gone),
-            Step::LeftPlacesFound(before) => self.left_places = before,
+            Step::LeftPlace(place) => drop(self.lines[place.lane()].left_places.remove(&place)),
+            Step::NotLeftPlace(place) => drop(self.lines[place.lane()].left_places.insert(place)),
+            Step::LeftPlacesCalled(lane, gone) => self.lines[lane].left_places.extend(gone),
+            Step::LeftPlacesFound(lane, before) => self.lines[lane].left_places = before,
         }
     }
 
     fn put_back(&mut self, record: JoinRecord) {
         // It was there before, and whatever could be in its way has been taken back.
-        let _ = self.visitors.insert(record);
+        if let Some(map) = self.map_mut(record.arrival) {
+            let _ = map.insert(record);
+        }
     }
 
     /// Remembers a step of a batch.

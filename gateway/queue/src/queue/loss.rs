@@ -8,51 +8,61 @@ use std::ops::Range;
 
 use crate::calls::CallBatch;
 use crate::definition::SaleDefinition;
-use crate::draw::Shuffle;
+use crate::lane::Lane;
 use crate::outcome::{AdmissionRecord, AdmissionState, JoinRecord};
 use crate::pacer::ONE_CALL;
 use crate::queue::journal::Step;
 use crate::queue::{Admission, Queue};
-use crate::state::{Core, DrawRecord, Stage};
+use crate::reach::Reach;
+use crate::state::{Core, Stage};
 use crate::types::{Arrival, MAX_ARRIVALS, Place, Position, UnixMillis};
 
 impl Queue {
     /// The sale as far as it is known without its visitors: each of them has to show up again.
     pub fn without_visitors(definition: SaleDefinition, mut core: Core) -> Self {
         // Of those who were forgotten nothing is left to lose; those of a draw never are.
-        let drawn = core.draw.size().map_or(0, u64::from);
-        let forgotten = core.bygone.forgotten().0.max(drawn);
-        let known = [0..drawn, forgotten..core.next_arrival];
-        core.skipped = known.into_iter().filter(|range| !range.is_empty()).collect();
+        for line in core.lines.iter_mut() {
+            let known = [line.drawn(), line.forgotten().end.0..line.next_arrival];
+            line.skipped = known.into_iter().filter(|range| !range.is_empty()).collect();
+        }
         Self::restore(definition, core, [], [], [])
     }
 
-    /// Passes over what may have been given and called and is not known of: numbers below `next_arrival`, places below
-    /// `serving`. Whoever may be inside and is not on record is waited for as for one who was called just now, for a whole
+    /// Passes over what may have been given and called and is not known of, up to `reach`. Whoever may be inside and is not on record is waited for as for one who was called just now, for a whole
     /// lease, so that `max_active` holds. A draw that has come further than is known of here stays as it was frozen or made.
-    pub fn skip(&mut self, next_arrival: Arrival, serving: Place, draw: &DrawRecord, now: UnixMillis) {
+    pub fn skip(&mut self, reach: &Reach, now: UnixMillis) {
         self.core.last_now = self.core.last_now.max(now);
         let clock = self.core.claim_clock();
-        self.core.calls.hold(clock, self.definition.claim_window_ms, self.definition.lease_ms);
-        let known = self.core.next_arrival;
-        let next = next_arrival.0.max(serving.0).min(MAX_ARRIVALS);
-        if next > known {
-            self.core.next_arrival = next;
-            self.core.skipped.push(known..next);
+        let known: Vec<u64> = self.core.lines.iter().map(|line| line.next_arrival).collect();
+        for (line, reach) in self.core.lines.iter_mut().zip(reach.lines.iter()) {
+            line.calls.hold(clock, self.definition.claim_window_ms, self.definition.lease_ms);
+            let last = line.lane().base() + MAX_ARRIVALS;
+            let (known, next) = (line.next_arrival, reach.next_arrival.0.max(reach.serving.0).min(last));
+            if next > known {
+                line.next_arrival = next;
+                line.skipped.push(known..next);
+            }
         }
+        let draw = &reach.draw;
         if draw.is_ahead_of(&self.core.draw()) {
-            self.core.draw = draw.state;
+            for (line, state) in self.core.lines.iter_mut().zip(draw.states()) {
+                line.draw = state;
+            }
             self.core.beacon.clone_from(&draw.beacon);
-            self.shuffle = draw.state.shuffle().map(Shuffle::prepare);
+            self.shuffle();
             if matches!(self.core.stage, Stage::Scheduled | Stage::PreQueue) {
                 self.core.stage = Stage::Drawing;
             }
             self.find_left_places();
         }
-        if serving > self.core.serving {
-            self.call_unknown(serving);
+        for reach in reach.lines.iter() {
+            if !self.is_called(reach.serving) && self.core.lines.get(reach.serving.lane()).is_some() {
+                self.call_unknown(reach.serving);
+            }
         }
-        self.add_absent_places(known..self.core.next_arrival);
+        for (lane, known) in self.core.lines.lanes().zip(known) {
+            self.add_absent_places(known..self.core.lines[lane].next_arrival);
+        }
         self.pending.core = true;
         self.advanced_to = None;
     }
@@ -60,7 +70,11 @@ impl Queue {
     /// Takes note that all places up to there have been called, nobody knows exactly when, and whoever has not left may be
     /// inside.
     fn call_unknown(&mut self, to: Place) {
-        let (from, now) = (self.core.serving, self.core.last_now);
+        let lane = to.lane();
+        let (from, now) = (self.core.lines[lane].serving, self.core.last_now);
+        if to <= from {
+            return;
+        }
         let here =
             |arrival: &&Arrival| self.place(**arrival).is_some_and(|place| (from..to).contains(&place));
         let gone = u64::try_from(self.left.iter().filter(here).count()).unwrap_or(0);
@@ -69,14 +83,17 @@ impl Queue {
         let until = self.core.claim_clock().plus(window_ms.max(self.definition.lease_ms));
         let batch =
             CallBatch { from, to, called_at: now, until, claimed: 0, gone, lapsed: false, lease_ms: None };
-        self.core.calls.push(batch, window_ms.saturating_add(self.definition.recall_grace_ms));
-        self.core.serving = to;
+        let line = &mut self.core.lines[lane];
+        line.calls.push(batch, window_ms.saturating_add(self.definition.recall_grace_ms));
+        line.serving = to;
         self.drop_left_places(to);
         self.core.totals.called += called;
         // They were paid for; of that, too, less is known.
         self.core.pacer = self.core.pacer.at(self.definition.pace, now);
         self.core.pacer.spend(called, ONE_CALL);
-        self.watch_flow(called);
+        let calls: Vec<u64> =
+            (self.core.lines.lanes()).map(|at| if at == lane { called } else { 0 }).collect();
+        self.watch_flow(&calls);
     }
 
     /// Puts a visitor back on record who holds a number that a loss has passed over, and says whether that was done. A
@@ -86,17 +103,20 @@ impl Queue {
         let JoinRecord { arrival, visitor, .. } = ticket;
         let state = self.admissions.get(&arrival).map(|admission| admission.state);
         let missing = self.was_skipped(arrival)
-            && self.visitors.at(arrival).is_none()
+            && self.holder(arrival).is_none()
             && !self.left.contains(&arrival)
-            && !self.forgotten().contains(&arrival)
+            && !self.is_forgotten(arrival)
             && state != Some(AdmissionState::Left);
         if !missing {
             return false;
         }
-        if let Some(held) = self.visitors.get(&visitor) {
-            let uncalled = self.place(held.arrival).is_none_or(|place| place >= self.core.serving);
+        if let Some(held) = self.held(&visitor) {
+            let uncalled = self.place(held.arrival).is_none_or(|place| !self.is_called(place));
             let over = matches!(state, Some(AdmissionState::Ended | AdmissionState::Lapsed));
-            if held.arrival < arrival || !uncalled || over {
+            let (lane, open) = (held.arrival.lane(), self.definition().open_lane());
+            // Nobody goes back to the lane that takes everybody.
+            let stays = if lane == arrival.lane() { held.arrival < arrival } else { Some(lane) != open };
+            if stays || !uncalled || over {
                 return false;
             }
             self.leave_uncalled(held.arrival);
@@ -108,7 +128,7 @@ impl Queue {
         self.pending.joins.push(ticket);
         // Who has claimed before showing up has a state already.
         match self.place(arrival).filter(|_| state.is_none()) {
-            Some(place) if place < self.core.serving => {
+            Some(place) if self.is_called(place) => {
                 self.set(arrival, place, AdmissionState::RecallPending { lease_ms: None });
             }
             Some(place) => self.drop_left_place(place),
@@ -124,9 +144,16 @@ impl Queue {
     pub fn reenter_from(&mut self, other: &Self, now: UnixMillis) -> (u64, u64) {
         let (mut visitors, mut admissions) = (0, 0);
         self.leave_as_in(other, now);
-        for range in self.core.skipped.clone() {
-            for ticket in range.filter_map(|arrival| other.visitors.at(Arrival(arrival))) {
-                visitors += u64::from(self.reenter(ticket, now));
+        let skipped: Vec<Range<u64>> =
+            self.core.lines.iter().flat_map(|line| line.skipped.iter().cloned()).collect();
+        for arrival in skipped.into_iter().flatten().map(Arrival) {
+            if let Some(ticket) = other.holder(arrival)
+                && self.reenter(ticket, now)
+            {
+                visitors += 1;
+                if let Some(record) = other.holder(arrival.invitation()) {
+                    self.keep_invitation(record);
+                }
             }
         }
         let mut running: Vec<AdmissionRecord> = other.admissions().collect();
@@ -138,15 +165,15 @@ impl Queue {
                 held,
                 Some(AdmissionState::Claimed { .. } | AdmissionState::Ended | AdmissionState::Left)
             );
-            let called = place < self.core.serving && self.place(arrival) == Some(place);
-            let gone = self.left.contains(&arrival) || self.forgotten().contains(&arrival);
+            let called = self.is_called(place) && self.place(arrival) == Some(place);
+            let gone = self.left.contains(&arrival) || self.is_forgotten(arrival);
             if expires_at <= self.core.last_now || over || !called || gone {
                 continue;
             }
             // The calls count whoever was not called a second time and is not missing.
             if held.is_none()
                 && !self.is_absent(arrival)
-                && let Some(batch) = self.core.calls.find_mut(place).filter(|batch| !batch.lapsed)
+                && let Some(batch) = self.call_of(place).filter(|batch| !batch.lapsed)
             {
                 batch.claimed += 1;
             }
@@ -173,26 +200,27 @@ impl Queue {
     /// The number was passed over by a loss, and nobody has shown up with it.
     pub(super) fn is_absent(&self, arrival: Arrival) -> bool {
         self.was_skipped(arrival)
-            && self.visitors.at(arrival).is_none()
+            && self.holder(arrival).is_none()
             && !self.admissions.contains_key(&arrival)
             && !self.left.contains(&arrival)
-            && !self.forgotten().contains(&arrival)
+            && !self.is_forgotten(arrival)
     }
 
     pub(super) fn was_skipped(&self, arrival: Arrival) -> bool {
-        self.core.skipped.iter().any(|range| range.contains(&arrival.0))
+        let line = self.core.lines.get(arrival.lane());
+        line.is_some_and(|line| line.skipped.iter().any(|range| range.contains(&arrival.0)))
     }
 
-    /// Numbers that nobody has shown up with.
-    pub(super) fn absent(&self) -> impl Iterator<Item = Arrival> {
-        let skipped = self.core.skipped.iter().cloned().flatten();
+    /// Numbers of a lane that nobody has shown up with.
+    pub(super) fn absent(&self, lane: Lane) -> impl Iterator<Item = Arrival> {
+        let skipped = self.core.lines[lane].skipped.iter().cloned().flatten();
         skipped.map(Arrival).filter(|arrival| self.is_absent(*arrival))
     }
 
     /// They are passed over by calls as those are who left.
     pub(super) fn add_absent_places(&mut self, range: Range<u64>) {
         for arrival in range.map(Arrival) {
-            if let Some(place) = self.place(arrival).filter(|place| *place >= self.core.serving)
+            if let Some(place) = self.place(arrival).filter(|place| !self.is_called(*place))
                 && self.is_absent(arrival)
             {
                 self.add_left_place(place);
@@ -202,7 +230,7 @@ impl Queue {
 
     /// Nobody is missing at a place any more.
     pub(super) fn drop_left_place(&mut self, place: Place) {
-        if self.left_places.remove(&place) {
+        if self.lines[place.lane()].left_places.remove(&place) {
             self.note(|| Step::NotLeftPlace(place));
         }
     }

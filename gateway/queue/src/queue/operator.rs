@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use crate::beacon::{Beacon, BeaconOutput, FALLBACK_AFTER_MS};
 use crate::definition::SaleDefinition;
-use crate::flow::{Backlog, Flow};
+use crate::flow::Backlog;
+use crate::lane::Lines;
 use crate::manifest::{DrawState, Fallback};
 use crate::outcome::{ChangeRefusal, Command, CommandDone, CommandRefusal};
 use crate::queue::Queue;
-use crate::state::{Halts, SoldOutBy, Stage, draw_of};
+use crate::state::{Halts, LineCore, SoldOutBy, Stage, draw_of, flow_of};
 use crate::types::{Epoch, UnixMillis};
 
 impl Queue {
@@ -65,15 +66,19 @@ impl Queue {
         if self.core.beacon.signature == Some(output.signature) {
             return Ok(());
         }
-        let DrawState::Frozen { size, .. } = self.core.draw else { return Err(CommandRefusal::NotDrawing) };
+        if !self.is_frozen() {
+            return Err(CommandRefusal::NotDrawing);
+        }
         self.core.beacon.signature = Some(output.signature);
-        self.draw(size, &output.signature.randomness());
+        self.draw(&output.signature.randomness());
         Ok(())
     }
 
     fn draw_by_secret(&mut self, reason: &str) -> Result<(), CommandRefusal> {
         let (beacon, round) = self.promised_round()?;
-        let DrawState::Frozen { size, .. } = self.core.draw else { return Err(CommandRefusal::NotDrawing) };
+        if !self.is_frozen() {
+            return Err(CommandRefusal::NotDrawing);
+        }
         if !self.definition().draw.and_then(|draw| draw.beacon).is_some_and(|beacon| beacon.fallback) {
             return Err(CommandRefusal::NoFallback);
         }
@@ -84,8 +89,12 @@ impl Queue {
         }
         self.core.beacon.fallback = Some(Fallback { at, reason: reason.to_owned() });
         let secret = self.core.draw_secret;
-        self.draw(size, &secret);
+        self.draw(&secret);
         Ok(())
+    }
+
+    const fn is_frozen(&self) -> bool {
+        matches!(self.core.lines.first.draw, DrawState::Frozen { .. })
     }
 
     fn promised_round(&self) -> Result<(Beacon, u64), CommandRefusal> {
@@ -113,8 +122,9 @@ impl Queue {
             return Err(CommandRefusal::LeaseOutOfRange);
         }
         let called = self.call(u64::from(batch_size), lease_ms);
+        self.watch_flow(&called);
+        let called = called.iter().sum();
         self.core.totals.by_hand += called;
-        self.watch_flow(called);
         Ok(called)
     }
 
@@ -142,17 +152,41 @@ impl Queue {
         }
         match self.core.stage {
             Stage::Closed => return Err(ChangeRefusal::Closed),
-            Stage::Scheduled => self.core.draw = draw_of(&definition),
+            Stage::Scheduled if definition.lines() == self.core.lines.count() => {
+                self.core.lines.iter_mut().for_each(|line| line.draw = draw_of(&definition));
+            }
+            // A loss may have passed over numbers already.
+            Stage::Scheduled if self.core.arrivals().iter().any(|given| !given.is_empty()) => {
+                return Err(ChangeRefusal::LanesFixed);
+            }
+            Stage::Scheduled => {
+                self.core.lines = Lines::new(definition.lines(), |lane| LineCore::new(&definition, lane));
+                self.fit_lines();
+            }
             Stage::PreQueue | Stage::Drawing | Stage::Open(_) if definition.draw != self.definition.draw => {
                 return Err(ChangeRefusal::DrawFixed);
             }
+            Stage::PreQueue | Stage::Drawing | Stage::Open(_)
+                if !self.definition.keeps_lanes(&definition, definition.draw.is_some()) =>
+            {
+                return Err(ChangeRefusal::LanesFixed);
+            }
             Stage::PreQueue | Stage::Drawing | Stage::Open(_) => {}
         }
-        if definition.pace != self.definition.pace {
+        let reshared = definition.shares() != self.definition.shares();
+        if reshared {
+            self.core.turns.reset();
+        }
+        let repaced = definition.pace != self.definition.pace;
+        if repaced {
             let now = self.core.last_now;
             self.core.pacer = self.core.pacer.repaced(self.definition.pace, definition.pace, now);
-            self.core.flow = Flow::expecting(definition.pace, definition.compensate_no_shows);
-            self.backlog = Backlog::Stopped;
+        }
+        if repaced || reshared {
+            for lane in self.core.lines.lanes() {
+                self.core.lines[lane].flow = flow_of(&definition, lane);
+                self.backlogs[lane] = Backlog::Stopped;
+            }
         }
         self.definition = Arc::new(definition);
         self.pending.core = true;

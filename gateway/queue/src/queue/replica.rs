@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::draw::Shuffle;
+use crate::lane::Lane;
 use crate::outcome::{AdmissionRecord, AdmissionState, JoinRecord, Update};
 use crate::queue::{Admission, Queue};
 use crate::types::Arrival;
@@ -12,7 +12,9 @@ impl Queue {
     /// replica's own and stays.
     pub fn apply(&mut self, update: Update) {
         let Update { core, definition, mut joins, admissions, left, vacated } = update;
-        let (draw, forgotten, skipped) = (self.core.draw, self.forgotten().end, self.core.skipped.len());
+        let draw = self.core.draw();
+        let before: Vec<(Arrival, usize)> =
+            self.core.lines.iter().map(|line| (line.forgotten().end, line.skipped.len())).collect();
         if let Some(definition) = definition {
             self.definition = definition.into();
         }
@@ -21,10 +23,11 @@ impl Queue {
             let seen = self.core.last_now;
             self.core = core;
             self.core.last_now = self.core.last_now.max(seen);
+            self.fit_lines();
         }
-        let drawn = draw != self.core.draw;
+        let drawn = draw != self.core.draw();
         if drawn {
-            self.shuffle = self.core.draw.shuffle().map(Shuffle::prepare);
+            self.shuffle();
         }
         for arrival in &vacated {
             self.forget_visitor(*arrival);
@@ -34,9 +37,16 @@ impl Queue {
         let back: Vec<Arrival> =
             joins.iter().map(|join| join.arrival).filter(|arrival| self.was_skipped(*arrival)).collect();
         self.absorb(joins, admissions, left.iter().copied());
-        let range = self.forgotten();
-        for arrival in forgotten.max(range.start).0..range.end.0 {
-            self.forget(Arrival(arrival));
+        let nothing = |lane: Lane| (Arrival(lane.base()), 0);
+        let before: Vec<(Lane, Arrival, usize)> = (self.core.lines.lanes())
+            .map(|lane| (lane, before.get(lane.index()).copied().unwrap_or_else(|| nothing(lane))))
+            .map(|(lane, (forgotten, skipped))| (lane, forgotten, skipped))
+            .collect();
+        for (lane, forgotten, _) in &before {
+            let range = self.core.lines[*lane].forgotten();
+            for arrival in range.start.max(*forgotten).0..range.end.0 {
+                self.forget(Arrival(arrival));
+            }
         }
         if drawn {
             self.find_left_places();
@@ -44,17 +54,21 @@ impl Queue {
             for place in left.into_iter().filter_map(|arrival| self.place(arrival)).collect::<Vec<_>>() {
                 self.add_left_place(place);
             }
-            for range in self.core.skipped.get(skipped..).unwrap_or_default().to_vec() {
-                self.add_absent_places(range);
+            for (lane, _, skipped) in before {
+                for range in self.core.lines[lane].skipped.get(skipped..).unwrap_or_default().to_vec() {
+                    self.add_absent_places(range);
+                }
             }
             for arrival in back {
                 if let Some(place) = self.place(arrival).filter(|_| !self.left.contains(&arrival)) {
                     self.drop_left_place(place);
                 }
             }
-            self.drop_left_places(self.core.serving);
+            for lane in self.core.lines.lanes() {
+                self.drop_left_places(self.core.lines[lane].serving);
+            }
         }
-        self.backlog = self.present_backlog();
+        self.settle_backlogs();
         self.advanced_to = None;
     }
 
@@ -65,17 +79,25 @@ impl Queue {
         admissions: impl IntoIterator<Item = AdmissionRecord>,
         left: impl IntoIterator<Item = Arrival>,
     ) {
-        let forgotten = self.forgotten();
         for join in joins {
-            // A number once given stays taken, whatever else was written.
-            self.core.next_arrival = self.core.next_arrival.max(join.arrival.0.saturating_add(1));
-            if !forgotten.contains(&join.arrival) {
+            let lane = join.arrival.lane();
+            if self.core.lines.get(lane).is_none() {
+                continue;
+            }
+            let line = &mut self.core.lines[lane];
+            if join.arrival.is_invitation() {
+                line.invited = true;
+            } else {
+                // A number once given stays taken, whatever else was written.
+                line.next_arrival = line.next_arrival.max(join.arrival.0.saturating_add(1));
+            }
+            if !self.is_forgotten(join.arrival) {
                 // Of two records that contradict each other the earlier visitor of a number stays.
                 let _ = self.enter(join);
             }
         }
         for AdmissionRecord { arrival, place, state } in admissions {
-            if forgotten.contains(&arrival) {
+            if self.is_forgotten(arrival) || self.lines.get(arrival.lane()).is_none() {
                 continue;
             }
             if state == AdmissionState::Left {
@@ -84,8 +106,9 @@ impl Queue {
             self.put_admission(arrival, Admission { place, state });
         }
         for arrival in left {
-            if !forgotten.contains(&arrival) {
+            if !self.is_forgotten(arrival) {
                 self.forget_visitor(arrival);
+                self.forget_visitor(arrival.invitation());
                 self.add_left(arrival);
             }
         }

@@ -5,12 +5,14 @@ use super::*;
 use crate::definition::{DrawDefinition, Pace, RawDefinition};
 use crate::manifest::Source;
 use crate::outcome::{Command, CommandRefusal, PauseReason};
+use crate::reach::Reach;
 use crate::types::Epoch;
 use crate::view::Standing;
 
 mod beacon;
 mod cases;
 mod expected_waits;
+mod lanes;
 mod losing;
 mod model;
 mod replica;
@@ -54,7 +56,7 @@ impl Rig {
     }
 
     pub(super) fn join_as(&mut self, who: u64, again: bool) -> Result<Joined, JoinRefusal> {
-        self.queue.join(visitor(who), JoinOptions { again }, self.now)
+        self.queue.join(visitor(who), JoinOptions { again, invited: None }, self.now)
     }
 
     /// New visitors, one after the other.
@@ -227,13 +229,13 @@ fn the_places_of_few_and_of_many_leavers_are_the_same() {
     rig.pass(10_000);
     rig.pass(REVEAL_AFTER_MS);
     let place = rig.position(arrivals[17]).place.unwrap();
-    assert_eq!(rig.queue.left_places, BTreeSet::from([place]));
+    assert_eq!(rig.queue.lines.first.left_places, BTreeSet::from([place]));
     for arrival in &arrivals[20..60] {
         rig.leave(*arrival);
     }
-    let one_by_one = rig.queue.left_places.clone();
+    let one_by_one = rig.queue.lines.first.left_places.clone();
     rig.queue.find_left_places();
-    assert_eq!(rig.queue.left_places, one_by_one);
+    assert_eq!(rig.queue.lines.first.left_places, one_by_one);
 }
 
 #[test]
@@ -410,7 +412,7 @@ fn a_restored_queue_calls_nobody_before_it_knows_the_shops_health() {
     let mut rig = Rig::new(open_sale(5));
     rig.crowd(10);
     let definition = SaleDefinition::clone(rig.queue.definition());
-    let joins: Vec<_> = rig.queue.visitors().iter().collect();
+    let joins: Vec<_> = rig.queue.lines.first.visitors.iter().collect();
     let mut restored = Queue::restore(definition, rig.queue.core().clone(), joins, [], []);
     restored.leave(Position { arrival: Arrival(0), place: Some(Place(0)) }, rig.now).unwrap();
     assert_eq!(restored.view(rig.now).unclaimed, 4);
@@ -563,7 +565,11 @@ fn a_sale_that_is_always_on_keeps_a_day_of_visitors_and_no_more() {
         rig.leave(arrivals[15]);
         rig.pass(3_600_000);
         if hour % 24 == 23 {
-            kept.push((rig.queue.visitors.len(), rig.queue.admissions.len(), rig.queue.left.len()));
+            kept.push((
+                rig.queue.lines.first.visitors.len(),
+                rig.queue.admissions.len(),
+                rig.queue.left.len(),
+            ));
         }
     }
     // A day, and the hours that are not over.
@@ -589,7 +595,11 @@ fn who_is_forgotten_is_never_admitted_again_and_starts_anew() {
     rig.pass(DAY - 1);
     assert_eq!(rig.join_as(claimed, false).unwrap().arrival, Arrival(claimed), "remembered for a day");
     rig.pass(2 * DAY);
-    assert!(rig.queue.visitors.is_empty() && rig.queue.admissions.is_empty() && rig.queue.left.is_empty());
+    assert!(
+        rig.queue.lines.first.visitors.is_empty()
+            && rig.queue.admissions.is_empty()
+            && rig.queue.left.is_empty()
+    );
     for who in [claimed, lapsed, gone] {
         assert_eq!(rig.claim(Arrival(who)), Err(ClaimRefusal::Lapsed), "{who}");
         assert_eq!(rig.standing(Arrival(who)), Standing::Lapsed { recallable: false });
@@ -611,10 +621,10 @@ fn a_lease_that_still_runs_is_not_forgotten_nor_are_those_behind_it() {
     rig.claim(arrivals[1]).unwrap();
     rig.pass(DAY);
     rig.pass(3 * DAY);
-    assert_eq!(rig.queue.forgotten(), Arrival(0)..Arrival(1));
+    assert_eq!(rig.queue.forgotten(), [Arrival(0)..Arrival(1)]);
     assert!(rig.claim(arrivals[1]).is_ok(), "the same answer until the lease ends");
     rig.pass(2 * DAY);
-    assert_eq!(rig.queue.forgotten(), Arrival(0)..Arrival(3));
+    assert_eq!(rig.queue.forgotten(), [Arrival(0)..Arrival(3)]);
 }
 
 #[test]
@@ -633,12 +643,12 @@ fn who_was_drawn_and_came_again_is_forgotten_over_a_restart_too() {
     rig.pass(DAY);
     rig.pass(DAY);
     rig.pass(DAY);
-    assert!(rig.queue.visitors.is_empty());
+    assert!(rig.queue.lines.first.visitors.is_empty());
     let kept: Vec<_> = changes.admissions.into_iter().filter(|record| record.arrival == Arrival(0)).collect();
     let first = changes.joins[0];
     let definition = SaleDefinition::clone(rig.queue.definition());
     let restored = Queue::restore(definition, rig.queue.core.clone(), [first], kept, []);
-    assert!(restored.visitors.is_empty(), "the number before the last came back to life");
+    assert!(restored.lines.first.visitors.is_empty(), "the number before the last came back to life");
 }
 
 #[test]
@@ -654,8 +664,8 @@ fn who_was_drawn_is_remembered_for_good() {
     rig.pass(DAY);
     rig.pass(DAY);
     rig.pass(DAY);
-    assert_eq!(rig.queue.forgotten(), Arrival(5)..Arrival(7));
-    assert_eq!((drawn.len(), rig.queue.visitors.len(), late.len()), (5, 5, 2));
+    assert_eq!(rig.queue.forgotten(), [Arrival(5)..Arrival(7)]);
+    assert_eq!((drawn.len(), rig.queue.lines.first.visitors.len(), late.len()), (5, 5, 2));
 }
 
 // === extremes ===
@@ -668,7 +678,7 @@ fn the_ends_of_time_and_of_the_numbers_overflow_nothing() {
     rig.stock(u64::MAX, Some(u64::MAX));
     let arrival = rig.crowd(1)[0];
     rig.claim(arrival).unwrap();
-    rig.queue.core.next_arrival = MAX_ARRIVALS - 1;
+    rig.queue.core.lines.first.next_arrival = MAX_ARRIVALS - 1;
     let last = rig.join_as(1, false).unwrap().arrival;
     assert_eq!(last, Arrival(MAX_ARRIVALS - 1));
     assert_eq!(rig.join_as(2, false), Err(JoinRefusal::Full));

@@ -4,7 +4,8 @@ use std::fmt;
 
 use ropeline_queue::draw::Permutation;
 use ropeline_queue::flow::EtaRange;
-use ropeline_queue::{Arrival, Place, Position, Queue, SaleView, Standing};
+use ropeline_queue::visitors::VisitorMap;
+use ropeline_queue::{Arrival, Lane, Place, Position, Queue, SaleView, Standing};
 
 use super::{Violation, must};
 
@@ -29,10 +30,10 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(super) fn of(queue: &Queue) -> Self {
-        let visitors = queue.visitors();
+        let visitors = queue.visitors(Lane::FIRST);
         Self {
-            visitors: visitors.len(),
-            map_bytes: visitors.resident_bytes(),
+            visitors: visitors.map_or(0, VisitorMap::len),
+            map_bytes: visitors.map_or(0, VisitorMap::resident_bytes),
             core_bytes: serde_json::to_vec(queue.core()).map_or(0, |core| core.len()),
         }
     }

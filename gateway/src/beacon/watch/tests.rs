@@ -64,7 +64,7 @@ impl Scene {
             std::fs::write(&path, SigningKey::from_seed([seed; 32]).to_private_jwk()).unwrap();
             KeyRing::new(vec![(LoadedKey::read(&path).unwrap(), KeyState::Sign)]).unwrap()
         };
-        let keys = Arc::new(Keys { ticket: ring(1), admission: ring(2) });
+        let keys = Arc::new(Keys { ticket: ring(1), admission: ring(2), invitation: None });
         let clock = Arc::new(TestClock(AtomicU64::new(CLOSES_AT.0 - 60_000)));
         let store =
             EmbeddedStore::open(folder.path().join("q.redb"), Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
@@ -78,7 +78,7 @@ impl Scene {
     }
 
     async fn join(&self, visitors: u8) {
-        let join = |who| Join { visitor: VisitorKey([who; 16]), again: false };
+        let join = |who| Join::of(VisitorKey([who; 16]));
         let joined = self.store.join(&self.id, (1..=visitors).map(join).collect()).await.unwrap();
         assert!(joined.iter().all(Result::is_ok));
     }

@@ -25,11 +25,11 @@ fn sale() -> SaleId {
 fn promise(round: u64, fallback: bool) -> Manifest {
     let fallback = fallback.then(|| draw::commitment(&SECRET));
     let randomness = Promise::Beacon { beacon: QUICKNET, round, fallback };
-    Manifest { sale: sale(), closes_at: CLOSES_AT, randomness }
+    Manifest { sale: sale(), closes_at: CLOSES_AT, randomness, lanes: Vec::new() }
 }
 
 fn collecting(manifest: Manifest) -> DrawView {
-    DrawView { manifest, state: DrawState::Collecting, frozen_at: None, source: None }
+    DrawView { manifest, state: DrawState::Collecting, lanes: Vec::new(), frozen_at: None, source: None }
 }
 
 fn frozen(manifest: Manifest, size: u32) -> DrawView {
@@ -111,6 +111,7 @@ fn a_number_of_arrivals_that_was_changed_is_found() {
     let verification = published(&late).verify(&keys(), &[]);
     assert!(verification.is_good() && verification.is_trusting(), "{verification:?}");
     let silent = Frozen {
+        lanes: Vec::new(),
         frozen_at: None,
         manifest_sha256: digest(promise(ROUND, false).canonical().as_bytes()),
         sale: sale(),
@@ -163,6 +164,7 @@ fn a_manifest_that_was_replaced_is_found_by_whoever_kept_the_first() {
     let weaker = DrawView {
         manifest: secret,
         state: DrawState::Drawn { size: SIZE, seed },
+        lanes: Vec::new(),
         frozen_at: None,
         source: Some(Source::Secret(SECRET)),
     };

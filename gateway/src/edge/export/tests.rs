@@ -12,7 +12,12 @@ fn ring(folder: &std::path::Path, seed: u8) -> KeyRing {
 
 fn exporter() -> Exporter {
     let folder = tempfile::tempdir().unwrap();
-    Exporter::new(&Keys { ticket: ring(folder.path(), 1), admission: ring(folder.path(), 2) }).unwrap()
+    Exporter::new(&Keys {
+        ticket: ring(folder.path(), 1),
+        admission: ring(folder.path(), 2),
+        invitation: None,
+    })
+    .unwrap()
 }
 
 fn settings() -> Settings {

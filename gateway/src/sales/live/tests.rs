@@ -13,7 +13,7 @@ fn renderer() -> Renderer {
         std::fs::write(&path, SigningKey::from_seed([seed; 32]).to_private_jwk()).unwrap();
         KeyRing::new(vec![(LoadedKey::read(&path).unwrap(), KeyState::Sign)]).unwrap()
     };
-    let keys = Keys { ticket: ring(1), admission: ring(2) };
+    let keys = Keys { ticket: ring(1), admission: ring(2), invitation: None };
     Renderer::new(Arc::new(page::Room::new().unwrap()), "/q".to_owned(), Arc::new(keys))
 }
 

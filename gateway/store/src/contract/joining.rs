@@ -158,7 +158,7 @@ pub async fn sales_do_not_share_visitors<F: Fixture>(fixture: F) {
     let two = other.id.clone();
     scene.store.create(other, super::SECRET).await.unwrap();
     scene.join(0..5).await;
-    let join = Join { visitor: visitor(4), again: false };
+    let join = Join::of(visitor(4));
     let joined = scene.store.join(&two, vec![join]).await.unwrap().remove(0).unwrap();
     assert_eq!((joined.arrival, joined.new), (Arrival(0), true));
     scene.command(Command::Close).await;

@@ -1,7 +1,7 @@
 //! What stands in the file, and how a batch gets there.
 //!
 //! Per sale: its definition and its [`Core`] as JSON, replaced as they change; one row for the
-//! joins of each commit, never changed again; one row for each arrival that has been called and
+//! joins of each commit, a row a lane, never changed again; one row for each arrival that has been called and
 //! claimed, or has come back or left; one for each that left before its call. Rows of arrivals that
 //! the queue has forgotten are removed.
 
@@ -144,7 +144,7 @@ fn write(
     }
     if !changes.joins.is_empty() {
         let mut table = transaction.open_table(JOINS)?;
-        // One row, in fact: arrivals are dense.
+        // One row a lane, in fact: arrivals are dense.
         for run in changes.joins.chunk_by(|a, b| a.arrival.0 + 1 == b.arrival.0) {
             let mut row = table.insert_reserve((name, run[0].arrival.0), run.len() * JOIN_BYTES)?;
             for (bytes, join) in row.as_mut().chunks_exact_mut(JOIN_BYTES).zip(run) {
@@ -165,7 +165,7 @@ fn write(
             table.insert((name, arrival.0), ())?;
         }
     }
-    if let Some(Range { start, end }) = &changes.forgotten {
+    for Range { start, end } in &changes.forgotten {
         let range = (name, start.0)..(name, end.0);
         transaction.open_table(ADMISSIONS)?.retain_in(range.clone(), |_, _| false)?;
         transaction.open_table(LEFT)?.retain_in(range.clone(), |_, ()| false)?;

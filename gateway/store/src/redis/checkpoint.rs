@@ -14,7 +14,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ropeline_queue::{Arrival, Core, DrawRecord, Place, Queue, SaleDefinition, SaleId, UnixMillis};
+use ropeline_queue::{Core, Queue, Reach, SaleDefinition, SaleId, UnixMillis};
 use serde::{Deserialize, Serialize};
 
 use self::folder::Folder;
@@ -32,38 +32,22 @@ const BLOCK: u64 = 16_384;
 pub(super) struct Mark {
     /// The generation that this holds for.
     pub(super) generation: u64,
-    /// Numbers below may be given.
-    pub(super) next_arrival: Arrival,
-    /// Places below may be called.
-    pub(super) serving: Place,
-    /// The draw as it may have been frozen or made.
-    pub(super) draw: DrawRecord,
+    /// Numbers below may be given, places below called, and so the draw be frozen or made.
+    pub(super) reach: Reach,
     /// What the generations before may have given and called.
     pub(super) floor: Floor,
 }
 
-impl Mark {
-    /// What those after this generation pass over.
-    fn reached(&self) -> Floor {
-        Floor { next_arrival: self.next_arrival, serving: self.serving, draw: self.draw.clone() }
-    }
-}
-
 /// How far the generations before have gone at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Floor {
-    next_arrival: Arrival,
-    serving: Place,
-    draw: DrawRecord,
-}
+#[serde(transparent)]
+pub(super) struct Floor(Reach);
 
 impl Floor {
     /// Passes over what may have been given or called up to here, if that has not been done.
     pub(super) fn pass(&self, queue: &mut Queue, now: UnixMillis) {
-        let core = queue.core();
-        let behind = core.next_arrival() < self.next_arrival || core.serving() < self.serving;
-        if behind || self.draw.is_ahead_of(&core.draw()) {
-            queue.skip(self.next_arrival, self.serving, &self.draw, now);
+        if self.0.is_ahead_of(queue.core()) {
+            queue.skip(&self.0, now);
         }
     }
 }
@@ -72,9 +56,8 @@ impl Floor {
 #[derive(Debug, Serialize, Deserialize)]
 struct Document {
     generation: u64,
-    next_arrival: Arrival,
-    serving: Place,
-    draw: DrawRecord,
+    #[serde(flatten)]
+    reach: Reach,
     floor: Floor,
     definition: SaleDefinition,
     core: Core,
@@ -156,16 +139,10 @@ impl Checkpoint {
                 return Err(StoreError::Unavailable { reason });
             }
             let begins = held.generation < generation;
-            let draw = known.core.draw();
-            let (next, serving) = (known.core.next_arrival(), known.core.serving());
-            let ahead =
-                if next > held.next_arrival { next.0.saturating_add(BLOCK) } else { held.next_arrival.0 };
             let mark = Mark {
                 generation,
-                next_arrival: Arrival(ahead),
-                serving: held.serving.max(serving),
-                draw: if held.draw.is_ahead_of(&draw) { held.draw.clone() } else { draw },
-                floor: if begins { held.reached() } else { held.floor.clone() },
+                reach: held.reach.extended(&known.core, BLOCK),
+                floor: if begins { Floor(held.reach.clone()) } else { held.floor.clone() },
             };
             let write = (mark != held).then(|| Document::new(mark.clone(), &known));
             Ok((write, mark))
@@ -190,13 +167,13 @@ impl Checkpoint {
 
 impl Document {
     fn new(mark: Mark, known: &Known) -> Self {
-        let Mark { generation, next_arrival, serving, draw, floor } = mark;
+        let Mark { generation, reach, floor } = mark;
         let definition = SaleDefinition::clone(&known.definition);
-        Self { generation, next_arrival, serving, draw, floor, definition, core: known.core.clone() }
+        Self { generation, reach, floor, definition, core: known.core.clone() }
     }
 
     fn into_mark(self) -> Mark {
-        let Self { generation, next_arrival, serving, draw, floor, .. } = self;
-        Mark { generation, next_arrival, serving, draw, floor }
+        let Self { generation, reach, floor, .. } = self;
+        Mark { generation, reach, floor }
     }
 }

@@ -1,5 +1,7 @@
 //! The names of everything a sale keeps, under one hash tag: one slot of a cluster, so that a script has all of it.
 
+use std::ops::Range;
+
 use ropeline_queue::{Arrival, SaleId};
 
 /// The set of all sales.
@@ -29,6 +31,11 @@ pub(super) fn joins(sale: &SaleId, base: &str, chunk: u64) -> String {
 /// Which chunk an arrival belongs to, and where in it.
 pub(super) const fn chunk(arrival: Arrival) -> (u64, u64) {
     (arrival.0 / CHUNK, arrival.0 % CHUNK)
+}
+
+/// The strings or hashes of so many arrivals each that a range of them lies in.
+pub(super) const fn parts(range: &Range<Arrival>, size: u64) -> Range<u64> {
+    range.start.0 / size..range.end.0.div_ceil(size)
 }
 
 /// What became of [`BUCKET`] arrivals, by arrival.

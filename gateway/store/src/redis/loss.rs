@@ -26,7 +26,7 @@ impl Sale {
         let line = self.line(seen).await?;
         let Some(replica) = &mut self.replica else { return Ok(()) };
         let changes = Changes { core: true, ..Changes::default() };
-        let writes = Writes::new(&self.id, &replica.base, &changes, replica.queue.forgotten().end);
+        let writes = Writes::new(&self.id, &replica.base, &changes, &replica.queue.forgotten());
         let standing =
             commit(&self.shared, replica, &self.name, &changes, nonce()?, writes, Some(&line)).await?;
         if standing.status == Status::Done {
@@ -118,7 +118,7 @@ pub(super) async fn list(link: &Link, sale: &SaleId) -> Result<(), StoreError> {
 
 /// Writes all joins and admissions under a base that nobody reads yet.
 async fn upload(link: &Link, sale: &SaleId, base: &str, queue: &Queue) -> Result<(), StoreError> {
-    let records: Vec<_> = queue.visitors().iter().collect();
+    let records: Vec<_> = queue.joins().collect();
     let chunks = records.chunk_by(|a, b| keys::chunk(a.arrival).0 == keys::chunk(b.arrival).0);
     let chunks: Vec<_> = chunks.collect();
     for some in chunks.chunks(CHUNKS_AT_ONCE) {
@@ -157,9 +157,11 @@ async fn upload(link: &Link, sale: &SaleId, base: &str, queue: &Queue) -> Result
 
 /// Removes the joins and admissions of a base that nobody reads any more.
 async fn remove(link: &Link, sale: &SaleId, base: &str, queue: &Queue) -> Result<(), StoreError> {
-    let end = queue.core().next_arrival().0;
-    let joins = (0..end.div_ceil(keys::CHUNK)).map(|chunk| keys::joins(sale, base, chunk));
-    let admissions = (0..end.div_ceil(keys::BUCKET)).map(|bucket| keys::admissions(sale, base, bucket));
+    let core = queue.core();
+    let chunks = core.joins().into_iter().flat_map(|range| keys::parts(&range, keys::CHUNK));
+    let buckets = core.arrivals().into_iter().flat_map(|range| keys::parts(&range, keys::BUCKET));
+    let joins = chunks.map(|chunk| keys::joins(sale, base, chunk));
+    let admissions = buckets.map(|bucket| keys::admissions(sale, base, bucket));
     let names: Vec<String> = joins.chain(admissions).collect();
     for some in names.chunks(BUCKETS_AT_ONCE) {
         link.ask::<u64>(redis::cmd("UNLINK").arg(some)).await?;

@@ -1,5 +1,7 @@
 //! A gateway's own copy of a sale, and how it gets there.
 
+use std::ops::Range;
+
 use redis::{Cmd, Pipeline};
 use ropeline_queue::{AdmissionRecord, Arrival, JoinRecord, Queue, SaleId};
 
@@ -35,12 +37,20 @@ impl Replica {
     pub(super) async fn load(link: &Link, sale: &SaleId, standing: &Standing) -> Result<Self, StoreError> {
         let definition = standing.definition()?.ok_or_else(|| unreadable("its definition"))?;
         let core = standing.core()?.ok_or_else(|| unreadable("its state"))?;
-        let end = core.next_arrival().0;
-        let mut joins = load_joins(link, sale, &standing.base, end.div_ceil(keys::CHUNK)).await?;
-        // Those after that are entries still to be read.
-        joins.retain(|join| join.arrival.0 < end);
-        let (admissions, left) =
-            load_admissions(link, sale, &standing.base, end.div_ceil(keys::BUCKET)).await?;
+        let mut joins = Vec::new();
+        for range in core.joins() {
+            let chunks = keys::parts(&range, keys::CHUNK);
+            let found = load_joins(link, sale, &standing.base, chunks).await?;
+            // Those after that are entries still to be read.
+            joins.extend(found.into_iter().filter(|join| range.contains(&join.arrival)));
+        }
+        let (mut admissions, mut left) = (Vec::new(), Vec::new());
+        for range in core.arrivals() {
+            let buckets = keys::parts(&range, keys::BUCKET);
+            let (found, gone) = load_admissions(link, sale, &standing.base, buckets).await?;
+            admissions.extend(found);
+            left.extend(gone);
+        }
         // A crowd's worth of hashing: not beside the requests.
         let restored = move || Queue::restore(definition, core, joins, admissions, left);
         let queue = tokio::task::spawn_blocking(restored)
@@ -61,12 +71,12 @@ async fn load_joins(
     link: &Link,
     sale: &SaleId,
     base: &str,
-    chunks: u64,
+    chunks: Range<u64>,
 ) -> Result<Vec<JoinRecord>, StoreError> {
     let mut joins = Vec::new();
-    let mut from = 0;
-    while from < chunks {
-        let to = chunks.min(from + CHUNKS_AT_ONCE);
+    let mut from = chunks.start;
+    while from < chunks.end {
+        let to = chunks.end.min(from + CHUNKS_AT_ONCE);
         let mut ask = Cmd::new();
         ask.arg("MGET");
         for chunk in from..to {
@@ -89,12 +99,12 @@ async fn load_admissions(
     link: &Link,
     sale: &SaleId,
     base: &str,
-    buckets: u64,
+    buckets: Range<u64>,
 ) -> Result<(Vec<AdmissionRecord>, Vec<Arrival>), StoreError> {
     let (mut admissions, mut left) = (Vec::new(), Vec::new());
-    let mut from = 0;
-    while from < buckets {
-        let to = buckets.min(from + BUCKETS_AT_ONCE);
+    let mut from = buckets.start;
+    while from < buckets.end {
+        let to = buckets.end.min(from + BUCKETS_AT_ONCE);
         let mut ask = Pipeline::new();
         for bucket in from..to {
             ask.cmd("HGETALL").arg(keys::admissions(sale, base, bucket));

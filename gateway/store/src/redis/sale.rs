@@ -194,7 +194,7 @@ impl Sale {
             if self.marked.generation != replica.generation {
                 reach(&self.shared, &self.id, replica, &mut self.marked).await?;
             }
-            let forgotten = replica.queue.forgotten().end;
+            let forgotten = replica.queue.forgotten();
             replica.queue.begin();
             // A panic is a fault of ours in one call. The replica may then be half changed, Redis is not.
             let ran = catch_unwind(AssertUnwindSafe(|| {
@@ -224,7 +224,7 @@ impl Sale {
                 return Err(error);
             }
             let nonce = nonce()?;
-            let writes = Writes::new(&self.id, &replica.base, &changes, forgotten);
+            let writes = Writes::new(&self.id, &replica.base, &changes, &forgotten);
             let committed = commit(&self.shared, replica, &self.name, &changes, nonce, writes, None).await;
             let standing = match committed {
                 Ok(standing) => standing,
@@ -381,10 +381,7 @@ async fn reach(
 ) -> Result<(), StoreError> {
     let Some(checkpoint) = &shared.checkpoint else { return Ok(()) };
     let core = replica.queue.core();
-    let allowed = marked.generation == replica.generation
-        && core.next_arrival() <= marked.next_arrival
-        && core.serving() <= marked.serving
-        && core.draw() == marked.draw;
+    let allowed = marked.generation == replica.generation && marked.reach.covers(core);
     if !allowed {
         *marked = checkpoint.reach(sale, replica.generation, Known::of(&replica.queue)).await?;
     }

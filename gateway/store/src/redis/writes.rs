@@ -1,5 +1,7 @@
 //! What a commit writes.
 
+use std::ops::Range;
+
 use ropeline_queue::{Arrival, Changes, SaleId};
 
 use super::entry::{LEFT, admission_record};
@@ -18,7 +20,12 @@ pub(super) struct Writes<'s> {
 
 impl<'s> Writes<'s> {
     /// `forgotten` are the arrivals that were forgotten before these changes.
-    pub(super) fn new(sale: &'s SaleId, base: &'s str, changes: &Changes, forgotten: Arrival) -> Self {
+    pub(super) fn new(
+        sale: &'s SaleId,
+        base: &'s str,
+        changes: &Changes,
+        forgotten: &[Range<Arrival>],
+    ) -> Self {
         let mut writes =
             Self { sale, base, keys: vec![keys::head(sale), keys::log(sale)], words: Vec::new() };
         let same_chunk = |a: &ropeline_queue::JoinRecord, b: &ropeline_queue::JoinRecord| {
@@ -49,9 +56,11 @@ impl<'s> Writes<'s> {
         for arrival in &changes.left {
             writes.admission(*arrival, LEFT);
         }
-        if let Some(range) = &changes.forgotten {
+        for range in &changes.forgotten {
+            // No two lanes share a chunk or a bucket.
+            let before = forgotten.iter().find(|before| before.start == range.start);
+            let from = before.map_or(range.start, |before| before.end).max(range.start).0;
             let whole = |size: u64| {
-                let from = forgotten.0.max(range.start.0);
                 // The first is begun by arrivals before it that stay, or ended by one that was removed already.
                 (from / size..range.end.0 / size).filter(move |part| part * size >= range.start.0)
             };

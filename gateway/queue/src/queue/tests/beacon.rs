@@ -177,7 +177,9 @@ fn what_was_drawn_with_is_published_after_a_loss_as_before() {
             }
             let draw = rig.queue.core().draw();
             let mut restored = Queue::without_visitors(sale(fallback).check().unwrap(), young.clone());
-            restored.skip(Arrival(60), Place(0), &draw, rig.now);
+            let mut reach = Reach { draw, ..Reach::default() };
+            reach.lines.first.next_arrival = Arrival(60);
+            restored.skip(&reach, rig.now);
             assert_eq!(restored.view(rig.now).draw, Some(rig.draw()), "fallback {fallback}, made {made}");
         }
     }

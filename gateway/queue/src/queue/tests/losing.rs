@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::replica::add;
 use super::*;
-use crate::outcome::Update;
+use crate::definition::LaneDefinition;
+use crate::outcome::{Invited, Update};
 
 const START: UnixMillis = UnixMillis(1_000_000_000);
 const CAP: u32 = 8;
@@ -52,10 +53,10 @@ struct World {
     /// Of calls that had lapsed before, and were lost with the claims that followed them: how many, and until when those
     /// who claimed may be inside, unknown to the queue.
     lost_recalls: Vec<(u64, UnixMillis)>,
-    serving: Place,
+    serving: Vec<Place>,
 }
 
-fn sale(drawn: bool) -> SaleDefinition {
+fn sale(drawn: bool, laned: bool) -> SaleDefinition {
     let mut raw = open_sale(CAP);
     raw.pace = Pace::Smooth { admit: 3, per_ms: 1_000, burst: 3 };
     raw.claim_window_ms = 5_000;
@@ -65,12 +66,27 @@ fn sale(drawn: bool) -> SaleDefinition {
         raw.draw = Some(DrawDefinition { closes_at: START.plus(10_000), beacon: None });
         raw.opens_at = Some(START.plus(12_000));
     }
+    if laned {
+        let lane = |name: &str, share, invitation| LaneDefinition {
+            name: name.parse().unwrap(),
+            title: String::new(),
+            share,
+            invitation,
+        };
+        raw.lanes = vec![lane("everybody", 70, false), lane("members", 30, true)];
+    }
     raw.check().unwrap()
 }
 
+/// Every third visitor is invited where there are lanes, each by an invitation of their own.
+fn invitation(queue: &Queue, who: u64) -> Option<Invited> {
+    let lane = Lane::at(1).filter(|lane| who.is_multiple_of(3) && queue.lines.get(*lane).is_some());
+    lane.map(|lane| Invited { lane, once: Some(visitor(1_000 + who)) })
+}
+
 impl World {
-    fn new(drawn: bool) -> Self {
-        let queue = Queue::create(sale(drawn), [9; 32], START);
+    fn new(drawn: bool, laned: bool) -> Self {
+        let queue = Queue::create(sale(drawn, laned), [9; 32], START);
         let mut world = Self {
             queue,
             now: START,
@@ -80,7 +96,7 @@ impl World {
             left: BTreeSet::new(),
             inside: BTreeMap::new(),
             lost_recalls: Vec::new(),
-            serving: Place(0),
+            serving: Vec::new(),
         };
         world.keep();
         world
@@ -149,19 +165,22 @@ impl World {
         self.queue.tick(TickInput::default(), self.now);
         self.keep();
         let view = self.queue.view(self.now);
-        assert!(view.serving >= self.serving, "who was called is uncalled");
-        self.serving = view.serving;
+        let serving: Vec<Place> = view.lines.iter().map(|line| line.serving).collect();
+        let before = self.serving.iter().zip(&serving);
+        assert!(before.into_iter().all(|(before, now)| now >= before), "who was called is uncalled");
+        self.serving = serving;
         let (restored, live) = (self.restored(), &self.queue);
-        assert_eq!(restored.left_places, live.left_places);
         assert_eq!(restored.left, live.left);
         assert_eq!(restored.admissions, live.admissions);
-        assert!(restored.visitors.iter().eq(live.visitors.iter()));
+        assert!(restored.joins().eq(live.joins()));
+        for (restored, live) in restored.lines.iter().zip(live.lines.iter()) {
+            assert_eq!(restored.left_places, live.left_places);
+        }
     }
 
     fn join(&mut self, who: u64) {
-        let Ok(joined) = self.queue.join(visitor(who), JoinOptions { again: false }, self.now) else {
-            return;
-        };
+        let options = JoinOptions { again: false, invited: invitation(&self.queue, who) };
+        let Ok(joined) = self.queue.join(visitor(who), options, self.now) else { return };
         let joined_at = u32::try_from(joined.joined_at).unwrap();
         let record = JoinRecord { arrival: joined.arrival, visitor: visitor(who), joined_at };
         if joined.new {
@@ -188,13 +207,14 @@ impl World {
     }
 
     fn lose(&mut self, commits: usize, ahead: u64, tickets: &[usize], gateway: bool) {
-        let (next, serving) = (self.queue.core.next_arrival, self.queue.core.serving);
         let inside = self.inside.values().filter(|end| **end > self.queue.core.last_now).count() as u64;
         let kept = (self.kept.len() - commits.min(self.kept.len() - 1)).max(1);
         self.kept.truncate(kept);
         let restored = self.restored();
         let former = std::mem::replace(&mut self.queue, restored);
-        self.queue.skip(Arrival(next + ahead), serving, &former.core.draw(), self.now);
+        let mut reach = Reach::of(&former.core);
+        reach.lines.iter_mut().for_each(|line| line.next_arrival.0 += ahead);
+        self.queue.skip(&reach, self.now);
         // Who was recalled on a call that had lapsed before is not, nor after the next loss.
         let recalled = former.core.totals.recalled - self.queue.core.totals.recalled;
         self.lost_recalls.push((recalled, self.now.plus(LEASE_MS)));
@@ -206,12 +226,13 @@ impl World {
             if self.queue.reenter(ticket, self.now) {
                 self.give_up_newer(&ticket);
             }
-            assert!(self.queue.visitors.get(&ticket.visitor).is_some(), "{ticket:?} was not taken back");
+            assert!(self.queue.held(&ticket.visitor).is_some(), "{ticket:?} was not taken back");
         }
         if gateway {
             self.queue.reenter_from(&former, self.now);
-            for (arrival, record) in former.visitors.iter().map(|record| (record.arrival, record)) {
-                let held = self.queue.visitors.get(&record.visitor).map(|held| held.arrival);
+            let visitors = former.joins().filter(|record| !record.arrival.is_invitation());
+            for (arrival, record) in visitors.map(|record| (record.arrival, record)) {
+                let held = self.queue.held(&record.visitor).map(|held| held.arrival);
                 self.give_up_newer(&record);
                 // An older one, of an earlier loss, may have been shown.
                 let back = held.is_some_and(|held| held <= arrival);
@@ -235,9 +256,10 @@ proptest! {
     #[test]
     fn whatever_is_lost_what_visitors_know_stays_good(
         drawn: bool,
+        laned: bool,
         life in prop::collection::vec(events(), 1..80),
     ) {
-        let mut world = World::new(drawn);
+        let mut world = World::new(drawn, laned);
         for event in &life {
             world.step(event);
         }

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::replica::{Comparable, Gateway};
 use super::*;
 use crate::beacon::{Beacon, BeaconOutput};
-use crate::definition::{DrawBeacon, LONGEST_TICK_MS};
-use crate::outcome::ChangeRefusal;
+use crate::definition::{DrawBeacon, LONGEST_TICK_MS, LaneDefinition};
+use crate::outcome::{ChangeRefusal, Invited};
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -18,6 +18,8 @@ enum Event {
     Join {
         who: u64,
         again: bool,
+        /// A lane, and an invitation that is good for one; 0: it is for this visitor.
+        invited: Option<(usize, u8)>,
     },
     Claim(usize),
     Leave(usize),
@@ -123,7 +125,8 @@ fn single_events() -> impl Strategy<Value = Event> {
             .prop_map(Event::Pass),
         1 => prop_oneof![1..5_000u64, Just(3_600_000)].prop_map(Event::StepBack),
         8 => prop::option::weighted(0.2, 0..6u32).prop_map(Event::Tick),
-        18 => (0..12u64, any::<bool>()).prop_map(|(who, again)| Event::Join { who, again }),
+        18 => (0..12u64, any::<bool>(), prop::option::of((0..3usize, 0..6u8)))
+            .prop_map(|(who, again, invited)| Event::Join { who, again, invited }),
         24 => ticket.clone().prop_map(Event::Claim),
         5 => ticket.clone().prop_map(Event::Leave),
         6 => (ticket, lease_events())
@@ -136,10 +139,27 @@ fn single_events() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// The lanes of a sale: none, two, three, or two that both want an invitation.
+fn lanes() -> impl Strategy<Value = Vec<LaneDefinition>> {
+    let lane = |name: &str, share, invitation| LaneDefinition {
+        name: name.parse().unwrap(),
+        title: String::new(),
+        share,
+        invitation,
+    };
+    prop_oneof![
+        2 => Just(Vec::new()),
+        2 => Just(vec![lane("everybody", 40, false), lane("members", 60, true)]),
+        1 => Just(vec![lane("members", 70, true), lane("wheelchair", 5, true), lane("everybody", 25, false)]),
+        1 => Just(vec![lane("press", 50, true), lane("friends", 50, true)]),
+    ]
+}
+
 /// Which life a sale has: always on, by the operator, drawn by a secret or a beacon; and whether it closes by itself.
 fn definitions() -> impl Strategy<Value = RawDefinition> {
     let times = (0..4u8, 0..20_000u64, 0..20_000u64, prop::option::weighted(0.2, 60_000..400_000u64));
-    (settings(), times).prop_map(|(settings, (kind, until_draw, until_open, until_close))| {
+    (settings(), times, lanes()).prop_map(|(settings, times, lanes)| {
+        let (kind, until_draw, until_open, until_close) = times;
         let mut raw = open_sale(1);
         if kind > 0 {
             raw.joins_open_at = Some(START);
@@ -156,6 +176,7 @@ fn definitions() -> impl Strategy<Value = RawDefinition> {
             raw.opens_at = raw.draw.and_then(|draw| Some(draw.round_at()?.plus(until_open % 6_000)));
         }
         raw.closes_at = until_close.map(|millis| START.plus(millis));
+        raw.lanes = lanes;
         settings.applied(raw)
     })
 }
@@ -174,6 +195,11 @@ impl Settings {
         raw.compensate_no_shows = self.compensate;
         raw
     }
+}
+
+fn invitation((lane, once): (usize, u8)) -> Invited {
+    let once = (once > 0).then_some(VisitorKey([once; 16]));
+    Invited { lane: Lane::at(lane).unwrap(), once }
 }
 
 /// What a store has on disk.
@@ -200,7 +226,10 @@ impl Kept {
 /// What visitors have been told, kept without looking into the queue.
 #[derive(Default)]
 struct Ledger {
-    holders: Vec<u64>,
+    /// Who was given which number, for which invitation.
+    holders: BTreeMap<Arrival, (u64, Option<u8>)>,
+    /// The last number of each visitor.
+    tickets: HashMap<u64, Arrival>,
     places: HashMap<Arrival, Place>,
     claims: HashMap<Arrival, Claimed>,
     /// Those the shop said have a hold and did not say have lost it.
@@ -253,7 +282,7 @@ impl World {
         self.kept.joins.extend(changes.joins);
         self.kept.left.extend(changes.left);
         self.kept.admissions.extend(changes.admissions.into_iter().map(|record| (record.arrival, record)));
-        if let Some(forgotten) = changes.forgotten {
+        for forgotten in changes.forgotten {
             self.kept.joins.retain(|join| !forgotten.contains(&join.arrival));
             self.kept.left.retain(|arrival| !forgotten.contains(arrival));
             self.kept.admissions.retain(|arrival, _| !forgotten.contains(arrival));
@@ -263,7 +292,8 @@ impl World {
     /// A ticket that exists, mostly.
     fn ticket(&self, index: usize) -> Arrival {
         let tickets = self.ledger.holders.len();
-        Arrival(if tickets == 0 { 0 } else { (index % (tickets + 1)) as u64 })
+        let ticket = self.ledger.holders.keys().nth(index % (tickets + 1)).copied();
+        ticket.unwrap_or(Arrival(self.queue.core.lines.first.next_arrival))
     }
 
     fn position(&self, arrival: Arrival) -> Position {
@@ -284,7 +314,7 @@ impl World {
                 self.health = Some(*limit);
                 self.queue.tick(input, self.now);
             }
-            Event::Join { who, again } => self.join(*who, *again),
+            Event::Join { who, again, invited } => self.join(*who, *again, *invited),
             Event::Claim(index) => self.claim(self.ticket(*index)),
             Event::Leave(index) => self.leave(self.ticket(*index)),
             Event::Lease(index, event) => {
@@ -328,38 +358,55 @@ impl World {
         }
     }
 
-    fn join(&mut self, who: u64, again: bool) {
-        let held = self.ledger.holders.iter().rposition(|holder| *holder == who);
-        let Ok(joined) = self.queue.join(visitor(who), JoinOptions { again }, self.now) else { return };
-        if joined.new {
-            assert_eq!(
-                joined.arrival.0,
-                self.ledger.holders.len() as u64,
-                "a number was given twice or left out"
-            );
-            self.ledger.holders.push(who);
-            if let Some(old) = held.map(|index| Arrival(index as u64)) {
-                let left = self.kept.left.contains(&old)
-                    || self.kept.admissions.get(&old).is_some_and(|kept| kept.state == AdmissionState::Left);
-                let forgotten = self.queue.forgotten().contains(&old);
-                assert!(again || left || forgotten, "a visitor was silently put at the back");
-                self.ledger.dead.insert(old);
-            }
-        } else {
-            assert_eq!(Some(joined.arrival.0), held.map(|index| index as u64), "a ticket changed its number");
+    fn join(&mut self, who: u64, again: bool, invited: Option<(usize, u8)>) {
+        let held = self.ledger.tickets.get(&who).copied();
+        let called =
+            |arrival| self.ledger.places.get(&arrival).is_some_and(|place| self.queue.is_called(*place));
+        let waits = held.is_some_and(|held| !called(held));
+        let options = JoinOptions { again, invited: invited.map(invitation) };
+        let Ok(joined) = self.queue.join(visitor(who), options, self.now) else { return };
+        self.ledger.tickets.insert(who, joined.arrival);
+        if !joined.new {
+            assert_eq!(Some(joined.arrival), held, "a ticket changed its number");
+            return;
         }
+        let lane = joined.arrival.lane();
+        let given = self.ledger.holders.keys().filter(|arrival| arrival.lane() == lane).count();
+        assert_eq!(joined.arrival.number(), given as u64, "a number was given twice or left out");
+        let left = |arrival: &Arrival| {
+            let kept = self.kept.admissions.get(arrival);
+            self.kept.left.contains(arrival) || kept.is_some_and(|kept| kept.state == AdmissionState::Left)
+        };
+        let open = self.queue.definition().open_lane();
+        if let Some(old) = held {
+            let forgotten = self.queue.is_forgotten(old);
+            let goes_over = waits && Some(old.lane()) == open && Some(lane) != open && invited.is_some();
+            assert!(again || left(&old) || forgotten || goes_over, "a visitor was silently put at the back");
+            self.ledger.dead.insert(old);
+        }
+        let entitled = Some(lane) == open
+            || held.is_some_and(|held| held.lane() == lane)
+            || invited.is_some_and(|(invited, _)| invited == lane.index());
+        assert!(entitled, "somebody uninvited joined a lane");
+        let once = invited.map(|(_, once)| once).filter(|once| *once > 0);
+        if let Some(once) = once {
+            for (arrival, (holder, used)) in &self.ledger.holders {
+                let same = arrival.lane() == lane && *used == Some(once) && *holder != who;
+                let free = self.kept.left.contains(arrival) || self.queue.is_forgotten(*arrival);
+                assert!(!same || free, "{arrival:?} and {:?} were given for one invitation", joined.arrival);
+            }
+        }
+        self.ledger.holders.insert(joined.arrival, (who, once));
     }
 
     fn claim(&mut self, arrival: Arrival) {
         let position = self.position(arrival);
         let Ok(claimed) = self.queue.claim(position, self.now) else { return };
         assert!(!self.ledger.dead.contains(&arrival), "{arrival:?} was admitted after it had ended");
-        assert!(
-            !self.queue.forgotten().contains(&arrival),
-            "{arrival:?} was admitted after it was forgotten"
-        );
+        assert!(!self.queue.is_forgotten(arrival), "{arrival:?} was admitted after it was forgotten");
         assert_eq!(Some(claimed.place), position.place);
-        assert!(claimed.place < self.queue.core.serving, "admitted before it was called");
+        let serving = self.queue.core.lines[arrival.lane()].serving;
+        assert!(claimed.place < serving, "admitted before it was called");
         let first = *self.ledger.claims.entry(arrival).or_insert(claimed);
         assert_eq!(Claimed { epoch: first.epoch, ..claimed }, first, "one ticket, two admissions");
     }
@@ -388,8 +435,9 @@ impl World {
             match event {
                 Event::Pass(millis) => now = now.plus(*millis),
                 Event::Tick(limit) => self.queue.tick(TickInput { health_limit: *limit }, now),
-                Event::Join { who, again } => {
-                    let _ = self.queue.join(visitor(*who), JoinOptions { again: *again }, now);
+                Event::Join { who, again, invited } => {
+                    let options = JoinOptions { again: *again, invited: invited.map(invitation) };
+                    let _ = self.queue.join(visitor(*who), options, now);
                 }
                 Event::Claim(index) => {
                     let position = self.queue.view(now).position(self.ticket(*index));
@@ -428,9 +476,9 @@ impl World {
         let view = self.queue.view(now);
         let drawn = view.draw.as_ref().is_none_or(|draw| draw.state.seed().is_some());
         if drawn {
-            for number in self.ledger.places.len()..self.ledger.holders.len() {
-                let arrival = Arrival(number as u64);
-                self.ledger.places.insert(arrival, view.position(arrival).place.unwrap());
+            for arrival in self.ledger.holders.keys() {
+                let place = || view.position(*arrival).place.unwrap();
+                self.ledger.places.entry(*arrival).or_insert_with(place);
             }
         }
         let opened = matches!(view.phase, Phase::Open | Phase::Paused | Phase::SoldOut);
@@ -448,7 +496,9 @@ impl World {
         let called = calls(&after) - calls(before);
         let by_hand = after.totals.by_hand - before.totals.by_hand;
 
-        assert!(after.serving >= before.serving && after.next_arrival >= before.next_arrival);
+        for (after, before) in after.lines.iter().zip(before.lines.iter()) {
+            assert!(after.serving >= before.serving && after.next_arrival >= before.next_arrival);
+        }
         assert!(busy <= busy_before.max(u64::from(definition.max_active)), "over max_active");
         if called > 0 {
             assert!(busy <= u64::from(definition.max_active), "called over max_active");
@@ -469,8 +519,11 @@ impl World {
                 Some(_) => {}
             }
         }
-        if after.serving > before.serving && !matches!(event, Event::Claim(_)) {
-            assert_eq!(after.recalls, 0, "somebody uncalled was called before a recall");
+        for lane in after.lines.lanes() {
+            if after.lines[lane].serving > before.lines[lane].serving && !matches!(event, Event::Claim(_)) {
+                let due = &self.queue.lines[lane].recalls;
+                assert!(due.is_empty(), "somebody uncalled was called before a recall");
+            }
         }
         let paced = (calls(&after) - after.totals.by_hand) as f64;
         let cheapest = if self.compensated { 0.5 } else { 1.0 };
@@ -498,6 +551,10 @@ impl World {
             let unclaimed = open_calls.count() + self.queue.recall_windows.len();
             assert_eq!(view.unclaimed, unclaimed as u64, "calls that count as unclaimed and are not, or not");
         }
+        let visitors: Vec<JoinRecord> =
+            self.queue.joins().filter(|join| !join.arrival.is_invitation()).collect();
+        let keys: HashSet<VisitorKey> = visitors.iter().map(|join| join.visitor).collect();
+        assert_eq!(keys.len(), visitors.len(), "a visitor holds two tickets");
         let places: BTreeSet<_> = self.ledger.places.values().collect();
         assert_eq!(places.len(), self.ledger.places.len(), "two tickets with one place");
     }
@@ -511,13 +568,15 @@ impl World {
         assert_eq!(restored.definition, live.definition);
         assert_eq!(restored.admissions, live.admissions);
         assert_eq!(restored.left, live.left);
-        assert_eq!(restored.left_places, live.left_places);
         assert_eq!(restored.leases, live.leases);
         assert_eq!(restored.recall_windows, live.recall_windows);
-        assert_eq!(restored.recalls, live.recalls);
         assert_eq!(restored.holding, live.holding);
-        assert_eq!(restored.backlog, live.backlog);
-        assert!(restored.visitors.iter().eq(live.visitors.iter()));
+        assert_eq!(restored.backlogs, live.backlogs);
+        assert!(restored.joins().eq(live.joins()));
+        for (restored, live) in restored.lines.iter().zip(live.lines.iter()) {
+            assert_eq!(restored.left_places, live.left_places);
+            assert_eq!(restored.recalls, live.recalls);
+        }
     }
 
     fn check_idempotence(&mut self, health_limit: Option<u32>) {

@@ -55,37 +55,39 @@ pub(super) struct Comparable<'q> {
     visitors: Vec<JoinRecord>,
     admissions: BTreeMap<Arrival, Admission>,
     left: BTreeSet<Arrival>,
-    left_places: &'q BTreeSet<Place>,
+    left_places: Vec<&'q BTreeSet<Place>>,
     leases: &'q BTreeSet<(UnixMillis, Arrival)>,
     recall_windows: &'q BTreeSet<(UnixMillis, Arrival)>,
-    recalls: &'q BTreeMap<Place, Arrival>,
+    recalls: Vec<&'q BTreeMap<Place, Arrival>>,
     holding: u64,
-    shuffle: Option<&'q Prepared>,
+    shuffle: Vec<Option<&'q Prepared>>,
     health: Option<TickInput>,
-    backlog: Backlog,
+    backlogs: &'q Lines<Backlog>,
     advanced_to: Option<UnixMillis>,
     pending: &'q Pending,
 }
 
 impl<'q> Comparable<'q> {
     pub(super) fn of(queue: &'q Queue) -> Self {
-        let records: Vec<JoinRecord> = queue.visitors.iter().collect();
-        assert_eq!(queue.visitors.len(), records.len());
-        assert!(records.iter().all(|record| queue.visitors.get(&record.visitor) == Some(*record)));
+        let records: Vec<JoinRecord> = queue.joins().collect();
+        let maps = queue.lines.iter().flat_map(|line| [&line.visitors, &line.invitations]);
+        assert_eq!(maps.map(VisitorMap::len).sum::<usize>(), records.len());
+        let found = |record: &JoinRecord| queue.map(record.arrival).unwrap().get(&record.visitor);
+        assert!(records.iter().all(|record| found(record) == Some(*record)));
         Self {
             core: &queue.core,
             definition: &queue.definition,
             visitors: records,
             admissions: queue.admissions.iter().map(|(arrival, admission)| (*arrival, *admission)).collect(),
             left: queue.left.iter().copied().collect(),
-            left_places: &queue.left_places,
+            left_places: queue.lines.iter().map(|line| &line.left_places).collect(),
             leases: &queue.leases,
             recall_windows: &queue.recall_windows,
-            recalls: &queue.recalls,
+            recalls: queue.lines.iter().map(|line| &line.recalls).collect(),
             holding: queue.holding,
-            shuffle: queue.shuffle.as_ref(),
+            shuffle: queue.lines.iter().map(|line| line.shuffle.as_ref()).collect(),
             health: queue.health,
-            backlog: queue.backlog,
+            backlogs: &queue.backlogs,
             advanced_to: queue.advanced_to,
             pending: &queue.pending,
         }

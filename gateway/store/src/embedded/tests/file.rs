@@ -24,7 +24,7 @@ async fn filled(path: &Path) {
             .map(|n| {
                 let mut key = [0; 16];
                 key[..4].copy_from_slice(&(batch * 50 + n).to_le_bytes());
-                Join { visitor: ropeline_queue::VisitorKey(key), again: false }
+                Join::of(ropeline_queue::VisitorKey(key))
             })
             .collect();
         store.join(&sale, joins).await.unwrap();
@@ -145,7 +145,7 @@ async fn what_is_forgotten_is_gone_from_the_file() {
         }
         store.leave(&sale, position).await.unwrap().unwrap();
     }
-    let late = Join { visitor: ropeline_queue::VisitorKey([9; 16]), again: false };
+    let late = Join::of(ropeline_queue::VisitorKey([9; 16]));
     for _ in 0..5 {
         clock.advance(DAY);
         store.tick(&sale, TickInput::default()).await.unwrap();

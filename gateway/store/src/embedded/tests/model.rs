@@ -111,11 +111,13 @@ impl Pair {
             Step::ClockBack(millis) => self.clock.step_back(millis),
             Step::Join(who) => {
                 let visitor = |who| VisitorKey([who; 16]);
-                let joins = who.iter().map(|(who, again)| Join { visitor: visitor(*who), again: *again });
+                let joins = who.iter().map(|(who, again)| Join { again: *again, ..Join::of(visitor(*who)) });
                 let answers = store.join(sale, joins.collect()).await.unwrap();
                 let expected: Vec<_> = who
                     .iter()
-                    .map(|(who, again)| self.model.join(visitor(*who), JoinOptions { again: *again }, now))
+                    .map(|(who, again)| {
+                        self.model.join(visitor(*who), JoinOptions { again: *again, invited: None }, now)
+                    })
                     .collect();
                 assert_eq!(answers, expected);
             }

@@ -41,7 +41,7 @@ pub(super) fn start(platter: &Platter, clock: &Arc<ManualClock>) -> Result<Embed
 }
 
 fn join(who: u8) -> Join {
-    Join { visitor: VisitorKey([who; 16]), again: false }
+    Join::of(VisitorKey([who; 16]))
 }
 
 /// Joins, ticks and claims one after the other, and keeps what it was answered.

@@ -19,7 +19,7 @@ use crate::redis::{RedisCheckpoint, RedisServers, RedisSettings, RedisStore, Sha
 use crate::{Join, QueueStore, StoreError};
 
 fn join(who: u64) -> Vec<Join> {
-    vec![Join { visitor: visitor(who), again: false }]
+    vec![Join::of(visitor(who))]
 }
 
 // === Servers ===
@@ -301,7 +301,7 @@ async fn a_gateway_killed_at_any_moment_leaves_the_queue_whole() {
 /// Whoever was told something finds it so.
 async fn everything_is_true(scene: &mut Scene<Server>, store: &RedisStore) {
     for ticket in scene.history.tickets() {
-        let joins = vec![Join { visitor: ticket.visitor, again: false }];
+        let joins = vec![Join::of(ticket.visitor)];
         let joined = store.join(&sale(), joins).await.unwrap().remove(0).unwrap();
         assert_eq!((joined.arrival, joined.new), (ticket.arrival, false), "a number was lost");
     }

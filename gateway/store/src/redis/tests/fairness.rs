@@ -45,7 +45,7 @@ async fn flat_out(gateways: u64) {
             for batch in 0..BATCHES {
                 let first = (caller << 32) + batch * size;
                 let who: Vec<u64> = (first..first + size).collect();
-                let joins = who.iter().map(|who| Join { visitor: visitor(*who), again: false }).collect();
+                let joins = who.iter().map(|who| Join::of(visitor(*who))).collect();
                 let asked = Instant::now();
                 for (who, joined) in who.iter().zip(store.join(&sale(), joins).await.unwrap()) {
                     history.joined(asked, visitor(*who), joined.unwrap());
@@ -104,7 +104,7 @@ async fn a_gateway_that_dies_before_its_turn_holds_nobody_up_for_long() {
         be_too_late(&store, gateway).await;
     }
     assert_eq!(turns(&server), "dead1 dead2");
-    let join = |who| vec![Join { visitor: visitor(who), again: false }];
+    let join = |who| vec![Join::of(visitor(who))];
     let sale = sale();
     let (one, two) = tokio::join!(store.join(&sale, join(1)), other.join(&sale, join(2)));
     assert!(one.is_ok() && two.is_ok(), "{one:?} {two:?}");
@@ -115,7 +115,7 @@ async fn a_gateway_that_dies_before_its_turn_holds_nobody_up_for_long() {
 async fn who_has_nothing_to_commit_gives_up_the_turn() {
     let server = new_sale().await;
     let (store, other) = (open(&server), open(&server));
-    let join = || vec![Join { visitor: visitor(1), again: false }];
+    let join = || vec![Join::of(visitor(1))];
     store.join(&sale(), join()).await.unwrap();
     be_too_late(&other, "dead").await;
     // Waits for a turn, and has been put on record already.

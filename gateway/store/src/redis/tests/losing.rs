@@ -61,7 +61,7 @@ async fn an_emptied_server_is_filled_by_a_gateway() {
     scene.join(&other, 5_000..6_000).await;
     scene.server.again_empty();
     // Both at once, each with what it knows.
-    let joins = |from| vec![Join { visitor: visitor(from), again: false }];
+    let joins = |from| vec![Join::of(visitor(from))];
     let (one, two) = tokio::join!(
         patiently(async || store.join(&sale(), joins(7)).await),
         patiently(async || other.join(&sale(), joins(5_007)).await),
@@ -162,8 +162,7 @@ async fn a_draw_that_was_lost_is_the_same_draw() {
     raw.opens_at = Some(clock.now().plus(20_000));
     let store = open();
     store.create(raw.check().unwrap(), [1; 32]).await.unwrap();
-    let joins =
-        |who: std::ops::Range<u64>| who.map(|who| Join { visitor: visitor(who), again: false }).collect();
+    let joins = |who: std::ops::Range<u64>| who.map(|who| Join::of(visitor(who))).collect();
     store.join(&sale(), joins(0..10)).await.unwrap();
     let kept = server.written();
     store.join(&sale(), joins(10..40)).await.unwrap();

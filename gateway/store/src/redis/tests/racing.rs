@@ -26,7 +26,7 @@ async fn gateway(store: Arc<RedisStore>, seed: u64, rounds: u32, visitors: u64) 
     let mut history = History::default();
     for _ in 0..rounds {
         let who: Vec<u64> = (0..random.u64(1..6)).map(|_| random.u64(0..visitors)).collect();
-        let joins = who.iter().map(|who| Join { visitor: visitor(*who), again: false }).collect();
+        let joins = who.iter().map(|who| Join::of(visitor(*who))).collect();
         let asked = Instant::now();
         for (who, joined) in who.iter().zip(store.join(&sale(), joins).await.unwrap()) {
             history.joined(asked, visitor(*who), joined.unwrap());
@@ -98,7 +98,7 @@ async fn time_that_was_seen_without_a_commit_does_not_go_back() {
         RedisStore::with_clock(&settings(RedisServers::Single(server.url())), Some(clock)).unwrap()
     };
     let (one, two) = (open(), open());
-    let join = |who| vec![Join { visitor: visitor(who), again: false }];
+    let join = |who| vec![Join::of(visitor(who))];
     one.create(definition("drop", 1).check().unwrap(), [1; 32]).await.unwrap();
     one.join(&sale(), join(1)).await.unwrap();
     clock.advance(10_000);

@@ -52,7 +52,7 @@ impl<S> Scene<S> {
 
     /// Joins, and asks again as long as the store is not available.
     pub(super) async fn join(&mut self, store: &RedisStore, who: std::ops::Range<u64>) {
-        let joins: Vec<Join> = who.clone().map(|who| Join { visitor: visitor(who), again: false }).collect();
+        let joins: Vec<Join> = who.clone().map(|who| Join::of(visitor(who))).collect();
         let asked = Instant::now();
         let answers = patiently(async || store.join(&sale(), joins.clone()).await).await;
         for (who, joined) in who.zip(answers) {

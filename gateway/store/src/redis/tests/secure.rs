@@ -29,9 +29,7 @@ async fn everything(settings: &RedisSettings, server: &Server, much: bool) -> Re
     let clock: Arc<ManualClock> = Arc::default();
     let open = || RedisStore::with_clock(settings, Some(Arc::clone(&clock) as Arc<dyn Clock>)).unwrap();
     let (store, other) = (open(), open());
-    let joins = |who: std::ops::Range<u64>| {
-        who.map(|who| Join { visitor: visitor(who), again: false }).collect::<Vec<_>>()
-    };
+    let joins = |who: std::ops::Range<u64>| who.map(|who| Join::of(visitor(who))).collect::<Vec<_>>();
     store.create(definition("drop", 10).check().unwrap(), [1; 32]).await?;
     assert_eq!(store.sales().await?, std::slice::from_ref(&sale));
     store.join(&sale, joins(0..5_000)).await?;

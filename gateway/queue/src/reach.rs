@@ -1,0 +1,78 @@
+//! How far a sale may have gone, written down outside of its store ahead of use.
+
+use serde::{Deserialize, Serialize};
+
+use crate::lane::Lines;
+use crate::state::{Core, DrawRecord};
+use crate::types::{Arrival, Place};
+
+/// How far a sale may have gone at most, whatever its store remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reach {
+    #[serde(flatten)]
+    pub(crate) lines: Lines<LineReach>,
+    /// The draw as it may have been frozen or made.
+    pub(crate) draw: DrawRecord,
+}
+
+/// How far one order of visitors may have gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LineReach {
+    /// Numbers below may have been given.
+    pub(crate) next_arrival: Arrival,
+    /// Places below may have been called.
+    pub(crate) serving: Place,
+}
+
+// === impl Reach ===
+
+impl Reach {
+    /// How far a sale has gone.
+    pub fn of(core: &Core) -> Self {
+        let lines = Lines::new(core.lines.count(), |lane| LineReach {
+            next_arrival: Arrival(core.lines[lane].next_arrival),
+            serving: core.lines[lane].serving,
+        });
+        Self { lines, draw: core.draw() }
+    }
+
+    /// The sale has gone no further than this, and has drawn what is written here.
+    pub fn covers(&self, core: &Core) -> bool {
+        self.lines.count() == core.lines.count()
+            && self.lines.iter().zip(core.lines.iter()).all(|(reach, line)| {
+                line.next_arrival <= reach.next_arrival.0 && line.serving <= reach.serving
+            })
+            && self.draw == core.draw()
+    }
+
+    /// The sale may have gone further than it knows.
+    pub fn is_ahead_of(&self, core: &Core) -> bool {
+        let line_is = |(reach, line): (&LineReach, _)| {
+            let line: &crate::state::LineCore = line;
+            reach.next_arrival.0 > line.next_arrival || reach.serving > line.serving
+        };
+        self.lines.iter().zip(core.lines.iter()).any(line_is) || self.draw.is_ahead_of(&core.draw())
+    }
+
+    /// Covers the sale, too, with `block` numbers ahead in each order that has outgrown this.
+    #[must_use]
+    pub fn extended(&self, core: &Core, block: u64) -> Self {
+        let lines = Lines::new(core.lines.count(), |lane| {
+            let line = &core.lines[lane];
+            let held = self.lines.get(lane).copied().unwrap_or_default();
+            let ahead = line.next_arrival.saturating_add(block);
+            let outgrown = line.next_arrival > held.next_arrival.0.max(lane.base());
+            LineReach {
+                next_arrival: if outgrown {
+                    Arrival(ahead)
+                } else {
+                    held.next_arrival.max(Arrival(lane.base()))
+                },
+                serving: held.serving.max(line.serving),
+            }
+        });
+        let draw = core.draw();
+        let draw = if self.draw.is_ahead_of(&draw) { self.draw.clone() } else { draw };
+        Self { lines, draw }
+    }
+}
