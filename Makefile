@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt bins bench fuzz faults
+.PHONY: help demo test lint fmt bins bench fuzz faults load
 
 ENV := . scripts/env.sh;
 CARGO := $(ENV) cargo
@@ -58,3 +58,8 @@ faults: ## whole sales in which everything goes wrong: SEEDS=20 SHOPPERS=100000 
 	@scripts/setup.sh test
 	$(CARGO) test --release --locked -p ropeline-origin --all-features --test suite -- \
 	  --ignored --exact faults::many_full_sales_survive_every_fault --nocapture
+
+load: ## two million visitors through two gateways on one Redis: VISITORS=2000000 CALLED=25000 POLLS=1000 SECONDS=20
+	@scripts/setup.sh test
+	$(CARGO) build --release --locked --workspace --all-features --bins
+	$(CARGO) bench --locked -p ropeline-tests --all-features --bench load

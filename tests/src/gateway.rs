@@ -314,6 +314,16 @@ impl Node {
         Self { process, shop, operator, folder }
     }
 
+    /// Where shoppers connect.
+    pub fn address(&self) -> SocketAddr {
+        self.shop.address()
+    }
+
+    /// Where the operator connects.
+    pub fn operator_address(&self) -> SocketAddr {
+        self.operator.address()
+    }
+
     /// The address of `path` for a shopper.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.shop.address())

@@ -14,6 +14,7 @@
 )]
 
 pub mod accounts;
+pub mod balancer;
 pub mod browser;
 pub mod conformance;
 pub mod edge_hosts;

@@ -68,6 +68,15 @@ impl Process {
         self.child.id()
     }
 
+    /// What it has of the machine's memory, in bytes.
+    pub fn resident(&self) -> u64 {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("a running process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line on memory");
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        kib * 1_024
+    }
+
     /// All it has written so far.
     pub fn log(&self) -> String {
         let bytes = std::fs::read(&self.log).expect("the log file");

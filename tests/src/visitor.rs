@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use reqwest::header::{ACCEPT, COOKIE, HeaderMap, SET_COOKIE};
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
@@ -50,6 +51,12 @@ impl Visitor {
     pub fn at(base: &str) -> Self {
         let bases = vec![base.to_owned()];
         Self { bases, turn: AtomicUsize::new(0), client: http::client(), cookies: Mutex::default() }
+    }
+
+    /// The same visitor, who waits so long for an answer.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        Self { client: http::client_within(limit), ..self }
     }
 
     /// The same visitor in another tab: the same cookies, a connection of its own.
