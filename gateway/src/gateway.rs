@@ -17,6 +17,7 @@ use crate::metrics::Metrics;
 use crate::page;
 use crate::returning;
 use crate::sales::Sales;
+use crate::shutdown::Stopping;
 
 use crate::upstream::Upstream;
 use crate::verified::Verified;
@@ -51,6 +52,8 @@ pub struct Gateway {
     pub queue: config::QueueSettings,
     /// What one client may take.
     pub limits: config::Limits,
+    /// Whether the process is about to end.
+    pub stopping: Stopping,
     /// The keys of all that is signed, and of those whose invitations are taken.
     pub keys: Arc<Keys>,
     /// What is counted.

@@ -188,6 +188,7 @@ async fn assemble(config: &Config, home: &Handle) -> anyhow::Result<Parts> {
         upstream_settings: config.upstream.clone(),
         queue: config.queue.clone(),
         limits: config.limits.clone(),
+        stopping: stopping.clone(),
         metrics: Arc::clone(&metrics),
         feedback: sink,
         returning: back,

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::gateway::{Gateway, Node};
-use crate::raw::{Outcome, exchange};
+use crate::raw::{Outcome, Raw};
 
 /// How often each gateway is asked whether it is ready.
 const EVERY: Duration = Duration::from_millis(50);
@@ -73,9 +73,13 @@ impl Backend {
     async fn watch(&self) {
         let question = b"GET /readyz HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n";
         loop {
-            let is_there = timeout(PATIENCE, TcpStream::connect(self.operator)).await;
-            let is_ready = matches!(is_there, Ok(Ok(_)))
-                && matches!(exchange(self.operator, question, PATIENCE).await, Outcome::Answer(answer) if answer.status == 200);
+            let mut is_ready = false;
+            if let Ok(Ok(stream)) = timeout(PATIENCE, TcpStream::connect(self.operator)).await {
+                let mut asked = Raw::over(stream);
+                asked.send(question).await;
+                let said = asked.receive(PATIENCE, false).await;
+                is_ready = matches!(said, Outcome::Answer(answer) if answer.status == 200);
+            }
             self.ready.store(is_ready, Ordering::Relaxed);
             sleep(EVERY).await;
         }

@@ -64,7 +64,10 @@ pub(super) async fn filter(
     downstream.set_read_timeout(Some(gateway.limits.request_timeout));
     downstream.set_write_timeout(Some(gateway.limits.request_timeout));
     if downstream.get_keepalive().is_some() {
-        downstream.set_keepalive(Some(gateway.limits.keepalive.as_secs().max(1)));
+        // Who is told to close while connections are still taken comes back without a loss, and to another gateway. What
+        // is sent as an idle connection is closed at the end is lost.
+        let keepalive = gateway.limits.keepalive.as_secs().max(1);
+        downstream.set_keepalive((!gateway.stopping.is_set()).then_some(keepalive));
     }
 
     let next = match downstream::fault(session) {

@@ -164,9 +164,10 @@ fn find(gateway: &Gateway, sale: &str) -> Result<Arc<LiveSale>, Problem> {
     })
 }
 
-/// The queue cannot be asked now. The shopper is told no more; the operator reads the log.
+/// The queue cannot be asked now. The shopper is told no more; the operator was told once, by the ticker: as many lines as
+/// there are shoppers would drown that.
 fn unavailable(sale: &LiveSale, error: &StoreError) -> Problem {
-    tracing::error!(sale = %sale.id, %error, "a shopper's call could not be carried out");
+    tracing::debug!(sale = %sale.id, %error, "a shopper's call could not be carried out");
     store_away(sale.id.as_str())
 }
 
