@@ -11,6 +11,9 @@ use crate::types::{Arrival, Place};
 pub struct Reach {
     #[serde(flatten)]
     pub(crate) lines: Lines<LineReach>,
+    /// First calls that may have been made, in all lanes: fewer than the places called, which also are of those who left or
+    /// whom a loss has passed over.
+    pub(crate) called: u64,
     /// The draw as it may have been frozen or made.
     pub(crate) draw: DrawRecord,
 }
@@ -33,7 +36,7 @@ impl Reach {
             next_arrival: Arrival(core.lines[lane].next_arrival),
             serving: core.lines[lane].serving,
         });
-        Self { lines, draw: core.draw() }
+        Self { lines, called: core.totals.called, draw: core.draw() }
     }
 
     /// The sale has gone no further than this, and has drawn what is written here.
@@ -42,6 +45,7 @@ impl Reach {
             && self.lines.iter().zip(core.lines.iter()).all(|(reach, line)| {
                 line.next_arrival <= reach.next_arrival.0 && line.serving <= reach.serving
             })
+            && core.totals.called <= self.called
             && self.draw == core.draw()
     }
 
@@ -73,6 +77,6 @@ impl Reach {
         });
         let draw = core.draw();
         let draw = if self.draw.is_ahead_of(&draw) { self.draw.clone() } else { draw };
-        Self { lines, draw }
+        Self { lines, called: self.called.max(core.totals.called), draw }
     }
 }

@@ -144,7 +144,7 @@ async fn child() {
     let Some(path) = std::env::var_os(FILE) else { return };
     let store = Arc::new(EmbeddedStore::open(path, Arc::new(SystemClock::new())).unwrap());
     let mut raw = RawDefinition::new(sale(), 1_000_000);
-    raw.pace = Pace::Smooth { admit: 2_000, per_ms: 1_000, burst: 100 };
+    raw.pace = Pace::Smooth { admit: 2_000, per_ms: 1_000, burst: 400 };
     match store.create(raw.check().unwrap(), [3; 32]).await {
         Ok(()) | Err(StoreError::SaleExists(_)) => {}
         Err(error) => panic!("{error}"),

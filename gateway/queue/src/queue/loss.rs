@@ -55,9 +55,10 @@ impl Queue {
             }
             self.find_left_places();
         }
+        let called = reach.called;
         for reach in reach.lines.iter() {
             if !self.is_called(reach.serving) && self.core.lines.get(reach.serving.lane()).is_some() {
-                self.call_unknown(reach.serving);
+                self.call_unknown(reach.serving, called);
             }
         }
         for (lane, known) in self.core.lines.lanes().zip(known) {
@@ -67,9 +68,9 @@ impl Queue {
         self.advanced_to = None;
     }
 
-    /// Takes note that all places up to there have been called, nobody knows exactly when, and whoever has not left may be
-    /// inside.
-    fn call_unknown(&mut self, to: Place) {
+    /// Takes note that all places up to there have been called, nobody knows exactly when, with no more than `calls` made
+    /// since the sale began: so many of those who have not left may be inside.
+    fn call_unknown(&mut self, to: Place, calls: u64) {
         let lane = to.lane();
         let (from, now) = (self.core.lines[lane].serving, self.core.last_now);
         if to <= from {
@@ -78,7 +79,8 @@ impl Queue {
         let here =
             |arrival: &&Arrival| self.place(**arrival).is_some_and(|place| (from..to).contains(&place));
         let gone = u64::try_from(self.left.iter().filter(here).count()).unwrap_or(0);
-        let called = (to.0 - from.0).saturating_sub(gone);
+        let called = (to.0 - from.0).saturating_sub(gone).min(calls.saturating_sub(self.core.totals.called));
+        let gone = to.0 - from.0 - called;
         let window_ms = self.definition.claim_window_ms;
         let until = self.core.claim_clock().plus(window_ms.max(self.definition.lease_ms));
         let batch =

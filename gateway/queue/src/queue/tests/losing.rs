@@ -250,6 +250,23 @@ impl World {
     }
 }
 
+#[test]
+fn numbers_that_a_loss_passed_over_take_no_room_after_the_next() {
+    let mut rig = Rig::new(open_sale(12));
+    let mut reach = Reach::of(&rig.queue.core);
+    reach.lines.first.next_arrival = Arrival(1_000);
+    rig.queue.skip(&reach, rig.now);
+    let early = rig.queue.core.clone();
+    rig.crowd(2);
+    rig.pass(250);
+    let serving = rig.queue.core.lines.first.serving;
+    assert_eq!(serving, Place(1_002));
+    let mut restored = Queue::without_visitors(open_sale(12).check().unwrap(), early);
+    restored.skip(&Reach::of(&rig.queue.core), rig.now);
+    let view = restored.view(rig.now);
+    assert_eq!((view.serving, view.unclaimed, view.totals.called), (serving, 2, 2));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 

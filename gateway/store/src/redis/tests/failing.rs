@@ -362,7 +362,7 @@ async fn no_lease_ends_early_and_nobody_is_called_early_by_a_clock_that_is_set()
     scene.claim(&store, 0..5).await;
     let flow: SaleId = "flow".parse().unwrap();
     let mut raw = definition("flow", 1_000_000);
-    raw.pace = Pace::Smooth { admit: 100, per_ms: 1_000, burst: 10 };
+    raw.pace = Pace::Smooth { admit: 100, per_ms: 1_000, burst: 20 };
     raw.claim_window_ms = 3_000_000;
     store.create(raw.check().unwrap(), [1; 32]).await.unwrap();
     store.join(&flow, (0..5_000).flat_map(join).collect()).await.unwrap();
@@ -383,7 +383,7 @@ async fn no_lease_ends_early_and_nobody_is_called_early_by_a_clock_that_is_set()
                 assert_eq!(inside, (before.active, before.unclaimed), "ended early, {seconds} s off");
                 called = gateway.tick(&flow, TickInput::default()).await.unwrap().serving.0;
                 // Half a second is as much as a clock may be off unnoticed.
-                let earned = 10 + (began.elapsed().as_millis() + 500) / 10;
+                let earned = 20 + (began.elapsed().as_millis() + 500) / 10;
                 assert!(u128::from(called) <= earned, "{called} called, {earned} earned, {seconds} s off");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
