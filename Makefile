@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt bins bench fuzz faults load
+.PHONY: help demo test lint fmt bins bench fuzz faults outages load
 
 ENV := . scripts/env.sh;
 CARGO := $(ENV) cargo
@@ -58,6 +58,13 @@ faults: ## whole sales in which everything goes wrong: SEEDS=20 SHOPPERS=100000 
 	@scripts/setup.sh test
 	$(CARGO) test --release --locked -p ropeline-origin --all-features --test suite -- \
 	  --ignored --exact faults::many_full_sales_survive_every_fault --nocapture
+
+outages: ## several gateways on one queue in Redis while one thing after another fails, ROUNDS=20 times in a row
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory bins
+	for round in $$(seq $${ROUNDS:-20}); do \
+	  $(CARGO) nextest run --locked --workspace --all-features -E 'binary(shared_queue)' || exit 1; \
+	done
 
 load: ## two million visitors through two gateways on one Redis: VISITORS=2000000 CALLED=25000 POLLS=1000 SECONDS=20
 	@scripts/setup.sh test

@@ -37,6 +37,7 @@ for_test() {
   have chromium || have chromium-browser || have google-chrome || want chromium "browser tests"
   have chromedriver || want chromium-driver "browser tests"
   have redis-server || want redis-server "store tests"
+  have ip || want iproute2 "tests of partitions"
   have postgres || have initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ||
     want postgresql "reservation tests"
   compgen -G '/usr/lib*/faketime/libfaketime.so.1' >/dev/null ||

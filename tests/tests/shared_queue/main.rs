@@ -12,6 +12,7 @@
 mod crowd;
 mod gateways;
 mod history;
+mod partition;
 mod redis;
 mod stage;
 
