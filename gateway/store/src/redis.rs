@@ -74,6 +74,42 @@ struct Shared {
     clock: Option<Arc<dyn Clock>>,
 }
 
+// === impl Shared ===
+
+impl Shared {
+    async fn create(&self, definition: SaleDefinition, draw_secret: [u8; 32]) -> Result<(), StoreError> {
+        let sale = definition.id.clone();
+        let Shared { link, scripts, checkpoint, clock, .. } = self;
+        let keys = [keys::head(&sale), keys::log(&sale)];
+        let found: Standing = link.run(&scripts.sync, &keys, &["", "0", "", ""]).await?;
+        if found.status != Status::None {
+            return Err(StoreError::SaleExists(sale));
+        }
+        let now = clock.as_ref().map_or(UnixMillis(found.now_ms), |clock| clock.now());
+        if let Some(checkpoint) = checkpoint
+            && checkpoint.read(&sale).await?.is_some()
+        {
+            // Redis has lost it; the next call puts it back.
+            return Err(StoreError::SaleExists(sale));
+        }
+        let queue = Queue::create(definition, draw_secret, now);
+        loss::list(link, &sale).await?;
+        let line = name()?;
+        let entry = entry::encode(nonce()?, &Changes::default());
+        let (core, definition) = (document(queue.core())?, document(&**queue.definition())?);
+        let args: [&[u8]; 11] =
+            [b"", b"0", &entry, &core, &definition, line.as_bytes(), b"1", line.as_bytes(), b"1", b"", b"0"];
+        let made: Standing = link.run(&scripts.replace, &keys, &args).await?;
+        if made.status != Status::Done {
+            return Err(StoreError::SaleExists(sale));
+        }
+        if let Some(checkpoint) = checkpoint {
+            checkpoint.reach(&sale, 1, Known::of(&queue)).await?;
+        }
+        Ok(())
+    }
+}
+
 // === impl RedisStore ===
 
 impl RedisStore {
@@ -186,35 +222,10 @@ impl QueueStore for RedisStore {
     }
 
     async fn create(&self, definition: SaleDefinition, draw_secret: [u8; 32]) -> Result<(), StoreError> {
-        let sale = definition.id.clone();
-        let Shared { link, scripts, checkpoint, clock, .. } = &*self.shared;
-        let keys = [keys::head(&sale), keys::log(&sale)];
-        let found: Standing = link.run(&scripts.sync, &keys, &["", "0", "", ""]).await?;
-        if found.status != Status::None {
-            return Err(StoreError::SaleExists(sale));
-        }
-        let now = clock.as_ref().map_or(UnixMillis(found.now_ms), |clock| clock.now());
-        if let Some(checkpoint) = checkpoint
-            && checkpoint.read(&sale).await?.is_some()
-        {
-            // Redis has lost it; the next call puts it back.
-            return Err(StoreError::SaleExists(sale));
-        }
-        let queue = Queue::create(definition, draw_secret, now);
-        loss::list(link, &sale).await?;
-        let line = name()?;
-        let entry = entry::encode(nonce()?, &Changes::default());
-        let (core, definition) = (document(queue.core())?, document(&**queue.definition())?);
-        let args: [&[u8]; 11] =
-            [b"", b"0", &entry, &core, &definition, line.as_bytes(), b"1", line.as_bytes(), b"1", b"", b"0"];
-        let made: Standing = link.run(&scripts.replace, &keys, &args).await?;
-        if made.status != Status::Done {
-            return Err(StoreError::SaleExists(sale));
-        }
-        if let Some(checkpoint) = checkpoint {
-            checkpoint.reach(&sale, 1, Known::of(&queue)).await?;
-        }
-        Ok(())
+        let shared = Arc::clone(&self.shared);
+        // The checkpoint, too, has connections, which end with the runtime that they were made on.
+        let made = self.shared.link.spawn(async move { shared.create(definition, draw_secret).await });
+        made.await.map_err(|_| StoreError::Unavailable { reason: "the sale was not made".into() })?
     }
 
     async fn change(

@@ -81,7 +81,7 @@ impl Known {
 pub(super) enum Checkpoint {
     Folder(Folder),
     #[cfg(feature = "postgres")]
-    Postgres(Postgres),
+    Postgres(Box<Postgres>),
 }
 
 /// Looks at what is written down, and says what is to be written instead, if anything.
@@ -102,7 +102,7 @@ impl Checkpoint {
         Ok(match place {
             RedisCheckpoint::Folder(folder) => Self::Folder(Folder::new(folder.clone())),
             #[cfg(feature = "postgres")]
-            RedisCheckpoint::Postgres(url) => Self::Postgres(Postgres::new(url, patience)?),
+            RedisCheckpoint::Postgres(url) => Self::Postgres(Box::new(Postgres::new(url, patience)?)),
         })
     }
 

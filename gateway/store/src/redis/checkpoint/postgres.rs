@@ -6,7 +6,9 @@
 //! GRANT SELECT, INSERT, UPDATE ON ropeline_checkpoints TO the_user;
 //! ```
 
+use std::fmt;
 use std::str::FromStr as _;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use ropeline_queue::SaleId;
@@ -21,9 +23,10 @@ use crate::StoreError;
 /// Tells this table's locks from all others: half of them, the other half is a digest of the sale's id.
 const LOCKS: i32 = 0x726f_7065;
 
-#[derive(Debug)]
 pub(in crate::redis) struct Postgres {
-    pool: PgPool,
+    options: PgConnectOptions,
+    /// It lives on the runtime that is looked from first; until then there need not be any.
+    pool: OnceLock<PgPool>,
     patience: Duration,
     /// The table is there.
     ready: OnceCell<()>,
@@ -35,12 +38,14 @@ impl Postgres {
     pub(super) fn new(url: &str, patience: Duration) -> Result<Self, StoreError> {
         let options = PgConnectOptions::from_str(url)
             .map_err(|_| unavailable("its address is not that of a PostgreSQL database"))?;
+        let options = options.application_name("ropeline");
+        Ok(Self { options, pool: OnceLock::new(), patience, ready: OnceCell::new() })
+    }
+
+    fn pool(&self) -> &PgPool {
         // Sales write their marks one at a time, and seldom.
-        let pool = PgPoolOptions::new()
-            .max_connections(4)
-            .acquire_timeout(patience)
-            .connect_lazy_with(options.application_name("ropeline"));
-        Ok(Self { pool, patience, ready: OnceCell::new() })
+        let options = || PgPoolOptions::new().max_connections(4).acquire_timeout(self.patience);
+        self.pool.get_or_init(|| options().connect_lazy_with(self.options.clone()))
     }
 
     pub(super) async fn look<T>(
@@ -61,7 +66,7 @@ impl Postgres {
         self.ready.get_or_try_init(|| self.make_table()).await.map_err(failed)?;
         // What another gateway writes before this one has the lock is to be seen, however the database is set up.
         let mut transaction =
-            self.pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await.map_err(failed)?;
+            self.pool().begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await.map_err(failed)?;
         lock(&mut transaction, sale.as_str()).await.map_err(failed)?;
         let held =
             sqlx::query_scalar::<_, String>("SELECT document FROM ropeline_checkpoints WHERE sale = $1")
@@ -92,7 +97,7 @@ impl Postgres {
     }
 
     async fn make_table(&self) -> Result<(), sqlx::Error> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.pool().begin().await?;
         // Two that make the same table at the same time hinder each other.
         lock(&mut transaction, "").await?;
         let there: bool = sqlx::query_scalar("SELECT to_regclass('ropeline_checkpoints') IS NOT NULL")
@@ -103,6 +108,12 @@ impl Postgres {
             transaction.execute(table).await?;
         }
         transaction.commit().await
+    }
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres").finish_non_exhaustive()
     }
 }
 
