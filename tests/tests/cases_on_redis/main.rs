@@ -34,6 +34,7 @@ mod pause;
 #[path = "../cases/place.rs"]
 mod place;
 mod racing;
+mod servers;
 #[path = "../cases/sold_out.rs"]
 mod sold_out;
 

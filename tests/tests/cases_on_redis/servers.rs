@@ -1,0 +1,138 @@
+//! A gateway goes to Redis by each of the ways that the documentation offers.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use reqwest::StatusCode;
+use ropeline_test_postgres::Postgres;
+use ropeline_test_redis::{Certificates, Durable, Sentinel, Server, free_port};
+use ropeline_tests::gateway::{Gateway, Settings};
+use ropeline_tests::process::binary;
+use ropeline_tests::shop::{BODY, Shop};
+use ropeline_tests::visitor::Visitor;
+use ropeline_tests::wait::until;
+
+use crate::common::*;
+
+const PASSWORD: &str = "correct-horse-battery";
+
+/// The rights that the documentation says are enough for a user of Redis.
+fn documented_rights() -> Vec<&'static str> {
+    let (_, after) = include_str!("../../../docs/redis.md").split_once(">PASSWORD").expect("the rights");
+    let (rights, _) = after.split_once("```").expect("their end");
+    rights.split_whitespace().collect()
+}
+
+/// A file that its owner alone can read, as TOML.
+fn file(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    format!("{path:?}")
+}
+
+/// Somebody who is inside, and somebody who has joined behind.
+async fn two(gateway: &Gateway) -> (Visitor, Visitor) {
+    let inside = joined(gateway).await;
+    admitted(&inside).await;
+    assert_eq!(inside.visit(PAGE).await.text(), BODY);
+    (inside, joined(gateway).await)
+}
+
+async fn arrival(visitor: &Visitor) -> u64 {
+    number(&visitor.status(SALE).await.json()["arrival"])
+}
+
+#[tokio::test]
+async fn tls_with_both_certificates_and_a_user_with_the_documented_rights_is_enough() {
+    let (certificates, port) = (Certificates::new(), free_port());
+    let mut options = certificates.options(port);
+    let password = format!(">{PASSWORD}");
+    options.extend(["--user", "ropeline", "on", &password].map(str::to_owned));
+    options.extend(documented_rights().into_iter().map(str::to_owned));
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let redis = Server::start_with(Durable::Always, &options);
+
+    let (shop, folder) = (Shop::open().await, tempfile::tempdir().unwrap());
+    let file = |name: &str, text: &str| file(folder.path(), name, text);
+    let url = format!("rediss://ropeline:{PASSWORD}@127.0.0.1:{port}\n");
+    let settings = Settings::new(shop.address())
+        .set("store", "redis_file", &file("redis.url", &url))
+        .set("store", "redis_ca", &file("ca.pem", &certificates.authority))
+        .set("store", "redis_client_certificate", &file("client.pem", &certificates.client))
+        .set("store", "redis_client_key", &file("client.key", &certificates.client_key))
+        .set("store", "checkpoint", &format!("{:?}", folder.path().join("checkpoint")));
+    let mut gateway = Gateway::start(settings, &[sale_for_one()]).await;
+    let (inside, waiting) = two(&gateway).await;
+    assert_eq!(inside.leave(SALE).await.status, StatusCode::NO_CONTENT);
+    admitted(&waiting).await;
+    assert!(redis.calls("evalsha") > 0, "the queue is not in this Redis");
+
+    let checked = Command::new(binary("ropeline"))
+        .args(["check".as_ref(), "-c".as_ref(), gateway.folder().join("ropeline.toml").as_os_str()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(checked.stdout).unwrap();
+    assert!(checked.status.success() && said.contains("is good"), "{said}");
+    let log = gateway.process().log();
+    assert!(!said.contains(PASSWORD) && !log.contains(PASSWORD), "the password is shown: {said} {log}");
+}
+
+#[tokio::test]
+async fn when_sentinels_make_a_replica_the_master_the_queue_goes_on_and_everybody_keeps_the_place() {
+    let mut master = Server::start(Durable::Always);
+    let replica = master.replica(Durable::Always);
+    let sentinel = Sentinel::watch(&master, 1);
+    let (shop, folder) = (Shop::open().await, tempfile::tempdir().unwrap());
+    let settings = Settings::new(shop.address())
+        .set("store", "redis_sentinel", &format!("[{:?}]", sentinel.url()))
+        .set("store", "redis_sentinel_service", &format!("\"redis://{}\"", sentinel.service()))
+        .set("store", "checkpoint", &format!("{:?}", folder.path().join("checkpoint")));
+    let gateway = Gateway::start(settings, &[sale_for_one()]).await;
+    let (inside, waiting) = two(&gateway).await;
+    let before = waiting.status(SALE).await.json();
+
+    master.kill();
+    sentinel.wait_for(&replica);
+    let late = Visitor::new(&gateway);
+    until("joins go on", || async { (late.join(SALE).await.status == StatusCode::OK).then_some(()) }).await;
+    let after = waiting.status(SALE).await.json();
+    assert_eq!((&after["arrival"], &after["place"]), (&before["arrival"], &before["place"]), "{after}");
+    assert!(arrival(&late).await > number(&before["arrival"]), "a number was given twice");
+    assert_eq!(inside.visit(PAGE).await.text(), BODY, "an admitted shopper does not pass");
+    assert_eq!(inside.leave(SALE).await.status, StatusCode::NO_CONTENT);
+    admitted(&waiting).await;
+    assert_eq!(state(&late).await, "waiting");
+    assert!(replica.calls("evalsha") > 0, "the queue is not in the new master");
+}
+
+#[tokio::test]
+async fn with_its_checkpoint_in_postgresql_no_number_is_given_twice_after_redis_and_the_gateway_have_lost_all()
+ {
+    let postgres = Postgres::start();
+    let mut redis = Server::start(Durable::Never);
+    let (shop, folder) = (Shop::open().await, tempfile::tempdir().unwrap());
+    let settings = Settings::new(shop.address()).set("store", "redis", &format!("{:?}", redis.url())).set(
+        "store",
+        "checkpoint_file",
+        &file(folder.path(), "checkpoint.url", &postgres.create("places")),
+    );
+    let mut gateway = Gateway::start(settings, &[sale()]).await;
+    let (inside, waiting) = two(&gateway).await;
+    let before = arrival(&waiting).await;
+    assert_eq!(postgres.psql("places", "SELECT sale FROM ropeline_checkpoints").trim(), SALE);
+
+    gateway.process().kill();
+    redis.again_empty();
+    gateway.nodes_mut()[0].restart().await;
+    let stranger = joined(&gateway).await;
+    assert!(arrival(&stranger).await > before, "a number was given twice");
+    assert_eq!(number(&waiting.join(SALE).await.json()["arrival"]), before, "the ticket is not known");
+    assert_eq!(inside.visit(PAGE).await.text(), BODY, "an admitted shopper does not pass");
+    for visitor in [&waiting, &stranger] {
+        admitted(visitor).await;
+        assert_eq!(visitor.visit(PAGE).await.text(), BODY);
+    }
+}
