@@ -492,6 +492,11 @@ impl RawDefinition {
             "lanes.invitation",
             "true for all lanes but one: somebody without one joins that",
         );
+        faults.unless(
+            open == 1 || self.store_away == StoreAway::Closed,
+            "store_away",
+            "closed where no lane takes visitors without an invitation: it would let in everybody",
+        );
         let names: BTreeSet<&SaleId> = lanes.iter().map(|lane| &lane.name).collect();
         faults.unless(names.len() == lanes.len(), "lanes.name", "another one for each lane");
         for lane in lanes {

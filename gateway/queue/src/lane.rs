@@ -73,6 +73,11 @@ impl Arrival {
         Self(self.0 | INVITATION)
     }
 
+    /// The number that was given for the invitation kept here.
+    pub(crate) const fn invited(self) -> Self {
+        Self(self.0 & !INVITATION)
+    }
+
     /// It is no visitor's number, but an invitation's.
     pub(crate) const fn is_invitation(self) -> bool {
         self.0 & INVITATION != 0

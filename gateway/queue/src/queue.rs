@@ -280,7 +280,7 @@ impl Queue {
             (Phase::PreQueue | Phase::Drawing | Phase::Open | Phase::Paused, _) => {}
         }
         let lane = self.lane_to_join(held, options.invited)?;
-        let once = self.invitation_of(&visitor, lane, held, options.invited)?;
+        let once = self.invitation_of(lane, held, options.invited)?;
         let next = Arrival(self.core.lines[lane].next_arrival);
         if next.number() >= MAX_ARRIVALS {
             return Err(JoinRefusal::Full);
@@ -575,6 +575,7 @@ impl Queue {
             waiting: self.core.lines.lanes().map(|lane| self.waiting(lane)).sum(),
             claim_ratio: core.ratio.measured(),
             passed_over: core.lines.iter().flat_map(|line| line.skipped.iter().cloned()).collect(),
+            losses: core.losses,
             totals: core.totals,
             as_of: core.last_now.max(now),
         }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lane::Lines;
 use crate::state::{Core, DrawRecord};
-use crate::types::{Arrival, Place};
+use crate::types::{Arrival, MAX_ARRIVALS, Place};
 
 /// How far a sale may have gone at most, whatever its store remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +64,9 @@ impl Reach {
         let lines = Lines::new(core.lines.count(), |lane| {
             let line = &core.lines[lane];
             let held = self.lines.get(lane).copied().unwrap_or_default();
-            let ahead = line.next_arrival.saturating_add(block);
+            // Past a lane's last number come the next lane's.
+            let last = lane.base() + MAX_ARRIVALS;
+            let ahead = line.next_arrival.saturating_add(block).min(last.max(line.next_arrival));
             let outgrown = line.next_arrival > held.next_arrival.0.max(lane.base());
             LineReach {
                 next_arrival: if outgrown {

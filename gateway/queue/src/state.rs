@@ -42,6 +42,14 @@ pub struct Core {
     pub(crate) stock: Option<Stock>,
     pub(crate) totals: Totals,
     pub(crate) last_now: UnixMillis,
+    /// How often the store has lost something.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) losses: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes members by reference")]
+pub(crate) const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The part of [`Core`] that each lane has on its own: one order of visitors, from the first number to the last call.
@@ -236,6 +244,7 @@ impl Core {
             stock: None,
             totals: Totals::default(),
             last_now: now,
+            losses: 0,
         }
     }
 

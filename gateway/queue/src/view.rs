@@ -14,7 +14,7 @@ use crate::lane::{Lane, Lines};
 use crate::manifest::{DrawState, Fallback, Manifest, Promise, Source, Trust, hex};
 use crate::outcome::PauseReason;
 use crate::poll::{self, Distance};
-use crate::state::Totals;
+use crate::state::{Totals, is_zero};
 use crate::types::{Arrival, Epoch, Phase, Place, Position, SaleId, Stock, UnixMillis};
 
 /// How far off an opening is taken to be that the operator decides on, in milliseconds.
@@ -53,6 +53,8 @@ pub struct SaleView {
     pub claim_ratio: Option<u64>,
     /// Numbers that a loss of the store has passed over: who shows up with one of them may have to be put back on record.
     pub passed_over: Vec<Range<u64>>,
+    /// How often the store has lost something.
+    pub losses: u64,
     /// Counts since the sale was created.
     pub totals: Totals,
     /// When this was true.
@@ -264,7 +266,7 @@ impl SaleView {
             stock: self.stock,
             paused_reason: self.paused_reason.clone(),
             claim_window_ms: definition.claim_window_ms,
-            losses: self.passed_over.len() as u64,
+            losses: self.losses,
             as_of: self.as_of,
             poll_after_ms: self.poll_bound_ms(),
             lanes: definition.each_lane().filter_map(|(at, lane)| self.snapshot_lane(at, lane)).collect(),
@@ -433,11 +435,6 @@ pub struct SnapshotLane {
     /// What places are computed from, once drawn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<String>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes members by reference")]
-const fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// The draw in a [`Snapshot`]; bytes in lower-case hexadecimal.

@@ -38,7 +38,7 @@ pub struct LiveSale {
     pulse: Mutex<Pulse>,
     left: Mutex<HashMap<Arrival, UnixMillis>>,
     /// Whose ticket, passed over by a loss, has been shown to the store, and after how many losses.
-    returned: Mutex<(usize, HashSet<Arrival>)>,
+    returned: Mutex<(u64, HashSet<Arrival>)>,
     /// One refresh at a time: a later view must not be overtaken by an earlier one.
     pub(super) refreshing: tokio::sync::Mutex<()>,
 }
@@ -287,7 +287,7 @@ impl LiveSale {
     /// Notes that a ticket which a loss has passed over is shown to the store; `false` when that was noted before.
     #[must_use]
     pub fn comes_back(&self, arrival: Arrival) -> bool {
-        let losses = self.showing().view.passed_over.len();
+        let losses = self.showing().view.losses;
         let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
         if returned.0 != losses {
             *returned = (losses, HashSet::new());
@@ -348,11 +348,14 @@ fn shuffle(view: &SaleView, lane: Lane) -> Option<Shuffle> {
     }
 }
 
-/// Whether a sale whose store has been away since then lets everybody in: one that was open, and had something to sell.
+/// Whether a sale whose store has been away since then lets everybody in: one that was open, has not come to its end
+/// meanwhile, and had something to sell.
 fn may_open(view: &SaleView, away_since: Instant) -> bool {
+    let away_ms = u64::try_from(away_since.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let over = view.definition.closes_at.is_some_and(|at| at <= view.as_of.plus(away_ms));
     let open_for = Duration::from_millis(view.definition.store_away.open_for_ms());
     let sold_out = view.stock.is_some_and(|stock| stock.available == 0);
-    view.phase == Phase::Open && !sold_out && away_since.elapsed() < open_for
+    view.phase == Phase::Open && !over && !sold_out && away_since.elapsed() < open_for
 }
 
 fn room_input(view: &SaleView, source: Source, api_prefix: &str) -> RoomInput {

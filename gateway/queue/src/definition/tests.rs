@@ -157,3 +157,21 @@ fn a_draw_by_secret_is_written_as_before_there_were_beacons() {
     assert_eq!(read.beacon, Some(DrawBeacon { name: Beacon::DrandQuicknet, round: None, fallback: false }));
     assert_eq!(serde_json::to_string(&read).unwrap(), beacon);
 }
+
+#[test]
+fn a_sale_for_invited_visitors_alone_does_not_let_everybody_in_while_its_store_is_away() {
+    let lane = |name: &str, invitation| LaneDefinition {
+        name: name.parse().unwrap(),
+        title: String::new(),
+        share: 50,
+        invitation,
+    };
+    let faults = |invited: bool, store_away| {
+        let lanes = vec![lane("members", true), lane("others", invited)];
+        let raw = RawDefinition { lanes, store_away, ..raw() };
+        raw.check().err().map(|errors| errors.0[0].field)
+    };
+    assert_eq!(faults(true, StoreAway::OpenForMs(60_000)), Some("store_away"));
+    assert_eq!(faults(true, StoreAway::Closed), None);
+    assert_eq!(faults(false, StoreAway::OpenForMs(60_000)), None);
+}

@@ -26,43 +26,59 @@ impl Queue {
                 let there = takes && self.core.lines.get(lane).is_some();
                 there.then_some(lane).ok_or(JoinRefusal::NoSuchLane)
             }
-            // Who was entitled to the lane still is.
-            (None, Some(held)) => Ok(held.arrival.lane()),
+            // Who was entitled to the lane still is, but by an invitation for one only until it has let them in.
+            (None, Some(held)) if !self.has_spent_invitation(held.arrival) => Ok(held.arrival.lane()),
+            (None, Some(_)) => self.definition().open_lane().ok_or(JoinRefusal::InvitationUsed),
             (None, None) => self.definition().open_lane().ok_or(JoinRefusal::InvitationNeeded),
         }
     }
 
-    /// The invitation to keep with the new number: the one shown or, in the same lane again, the one of the number before.
+    /// What to keep with a new number: the invitation shown or, after a call that was not claimed, that the one of the
+    /// number before is spent. It stays with the number that was called.
     pub(super) fn invitation_of(
         &self,
-        visitor: &VisitorKey,
         lane: Lane,
         held: Option<JoinRecord>,
         invited: Option<Invited>,
     ) -> Result<Option<VisitorKey>, JoinRefusal> {
-        let Some(once) = invited.and_then(|invited| invited.once) else {
-            let before = held.filter(|held| held.arrival.lane() == lane);
-            return Ok(before.and_then(|held| self.invitation(held.arrival)));
-        };
-        let user = self.lines[lane].invitations.get(&once).map(|used| {
-            let arrival = Arrival(Arrival(lane.base()).0 + used.arrival.number());
-            self.holder(arrival).is_some_and(|holder| holder.visitor == *visitor)
-        });
-        if user == Some(false) { Err(JoinRefusal::InvitationUsed) } else { Ok(Some(once)) }
+        let shown = invited.and_then(|invited| invited.once).map(fresh);
+        let held = held.filter(|held| held.arrival.lane() == lane);
+        let before = held.and_then(|held| self.invitation(held.arrival)).map(spent);
+        if let Some(before) = before.filter(|before| shown.is_none_or(|shown| spent(shown) == *before)) {
+            let over = held.is_some_and(|held| self.is_over(held.arrival));
+            return if over { Err(JoinRefusal::InvitationUsed) } else { Ok(Some(before)) };
+        }
+        let kept = &self.lines[lane].invitations;
+        let used = shown.is_some_and(|shown| [shown, spent(shown)].iter().any(|key| kept.get(key).is_some()));
+        if used { Err(JoinRefusal::InvitationUsed) } else { Ok(shown) }
+    }
+
+    /// The number was given for an invitation that is good for one, and that one has been admitted.
+    fn has_spent_invitation(&self, arrival: Arrival) -> bool {
+        self.invitation(arrival).is_some() && self.is_over(arrival)
+    }
+
+    /// Its admission is over: it came to more than a call that lapsed.
+    fn is_over(&self, arrival: Arrival) -> bool {
+        let state = self.admissions.get(&arrival).map(|admission| admission.state);
+        matches!(state, Some(AdmissionState::Ended | AdmissionState::Left))
     }
 
     /// The invitation that a number was given for.
-    pub(super) fn invitation(&self, arrival: Arrival) -> Option<VisitorKey> {
+    fn invitation(&self, arrival: Arrival) -> Option<VisitorKey> {
         self.holder(arrival.invitation()).map(|record| record.visitor)
     }
 
     /// Remembers what has been used, under the number it gave.
     pub(super) fn keep_invitation(&mut self, record: JoinRecord) {
-        let line = &mut self.core.lines[record.arrival.lane()];
-        line.invited = true;
+        let lane = record.arrival.lane();
+        let before = self.lines[lane].invitations.get(&record.visitor);
         // One that is in use by a newer number stays with it.
         if self.enter(record).is_ok() {
+            self.core.lines[lane].invited = true;
             self.pending.invitations.push(record);
+            let replaced = before.map(|before| before.arrival).filter(|before| *before != record.arrival);
+            self.pending.vacated.extend(replaced);
         }
     }
 
@@ -74,4 +90,19 @@ impl Queue {
         }
         self.vacate(arrival);
     }
+}
+
+/// Set in the last byte of an invitation's key under a number that followed one which was called for it.
+const SPENT: u8 = 0x80;
+
+/// An invitation's key under the number that it gave.
+const fn fresh(VisitorKey(mut key): VisitorKey) -> VisitorKey {
+    key[15] &= !SPENT;
+    VisitorKey(key)
+}
+
+/// An invitation's key under the numbers that followed.
+const fn spent(VisitorKey(mut key): VisitorKey) -> VisitorKey {
+    key[15] |= SPENT;
+    VisitorKey(key)
 }

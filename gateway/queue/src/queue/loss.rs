@@ -32,6 +32,7 @@ impl Queue {
     /// lease, so that `max_active` holds. A draw that has come further than is known of here stays as it was frozen or made.
     pub fn skip(&mut self, reach: &Reach, now: UnixMillis) {
         self.core.last_now = self.core.last_now.max(now);
+        self.core.losses += 1;
         let clock = self.core.claim_clock();
         let known: Vec<u64> = self.core.lines.iter().map(|line| line.next_arrival).collect();
         for (line, reach) in self.core.lines.iter_mut().zip(reach.lines.iter()) {
@@ -153,11 +154,9 @@ impl Queue {
                 && self.reenter(ticket, now)
             {
                 visitors += 1;
-                if let Some(record) = other.holder(arrival.invitation()) {
-                    self.keep_invitation(record);
-                }
             }
         }
+        self.invitations_from(other);
         let mut running: Vec<AdmissionRecord> = other.admissions().collect();
         running.sort_unstable_by_key(|admission| admission.arrival);
         for AdmissionRecord { arrival, place, state } in running {
@@ -185,6 +184,24 @@ impl Queue {
             admissions += 1;
         }
         (visitors, admissions)
+    }
+
+    /// Puts back on record which invitations another replica knows to be used: by whoever holds their number here, too, and
+    /// by those who had been called and have given their number up.
+    fn invitations_from(&mut self, other: &Self) {
+        let used: Vec<JoinRecord> = other.lines.iter().flat_map(|line| line.invitations.iter()).collect();
+        for record in used {
+            let arrival = record.arrival.invited();
+            let visitor = |queue: &Self| queue.holder(arrival).map(|held| held.visitor);
+            let there = visitor(other);
+            let known = self.core.lane_of(arrival).is_some()
+                && !self.left.contains(&arrival)
+                && !self.is_forgotten(arrival);
+            if known && (there.is_none() || visitor(self) == there) && self.holder(record.arrival).is_none() {
+                self.keep_invitation(record);
+                self.pending.core = true;
+            }
+        }
     }
 
     /// Lets those leave who have left another replica.

@@ -1,4 +1,4 @@
-use ropeline_queue::{DrawDefinition, Queue, RawDefinition, UnixMillis};
+use ropeline_queue::{DrawDefinition, Queue, RawDefinition, StoreAway, UnixMillis};
 use ropeline_token::SigningKey;
 
 use super::*;
@@ -51,4 +51,15 @@ fn a_sale_without_a_draw_has_no_document() {
     let queue = Queue::create(RawDefinition::new("drop".parse().unwrap(), 10).check().unwrap(), [7; 32], NOW);
     let sale = LiveSale::new(Arc::new(queue.view(NOW)), Source::Store, &renderer());
     assert!(sale.showing().draw.is_none());
+}
+
+#[test]
+fn a_sale_that_has_come_to_its_end_while_its_store_is_away_lets_nobody_in() {
+    let mut raw = RawDefinition::new("drop".parse().unwrap(), 10);
+    raw.closes_at = Some(NOW.plus(60_000));
+    raw.store_away = StoreAway::OpenForMs(600_000);
+    let view = Queue::create(raw.check().unwrap(), [7; 32], NOW).view(NOW);
+    let away = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+    assert!(may_open(&view, away(30)));
+    assert!(!may_open(&view, away(60)));
 }

@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 
+use super::replica::add;
 use super::*;
 use crate::definition::LaneDefinition;
-use crate::outcome::{ChangeRefusal, Invited};
+use crate::outcome::{ChangeRefusal, Invited, Update};
 use crate::turns::Turns;
 
 fn lane(name: &str, share: u8, invitation: bool) -> LaneDefinition {
@@ -177,18 +178,114 @@ fn an_invitation_for_one_gives_one_place_to_forty() {
     assert_eq!(rig.invited(3, Some(1)), Err(JoinRefusal::InvitationUsed));
 }
 
+impl Rig {
+    /// Whoever waits is called and does not come; then somebody else is called, so that the next to join has to wait.
+    fn lapse(&mut self) {
+        self.pass(1_000);
+        self.pass(200_000);
+        self.visitors += 1;
+        self.invited(2_000_000 + self.visitors, None).unwrap();
+    }
+
+    fn again(&mut self, who: u64, once: Option<u64>) -> Result<Joined, JoinRefusal> {
+        let invited = once.map(|once| Invited { lane: at(1), once: Some(visitor(7_000_000 + once)) });
+        self.queue.join(visitor(who), JoinOptions { again: true, invited }, self.now)
+    }
+}
+
 #[test]
-fn a_used_up_ticket_is_followed_by_one_of_the_same_lane_and_invitation() {
+fn a_call_that_lapsed_is_followed_by_a_number_of_the_same_lane_and_the_invitation_is_spent() {
+    for shows in [None, Some(1)] {
+        let mut rig = Rig::new(two_lanes());
+        let first = rig.invited(1, Some(1)).unwrap();
+        for _ in 0..3 {
+            rig.lapse();
+            let again = rig.again(1, shows).unwrap();
+            assert_eq!((again.new, again.arrival.lane()), (true, at(1)));
+            assert_eq!(rig.invited(2, Some(1)), Err(JoinRefusal::InvitationUsed));
+        }
+        let last = rig.queue.held(&visitor(1)).unwrap().arrival;
+        assert!(last > first.arrival);
+        // Leaving gives nothing back: it was called for once.
+        rig.leave(last);
+        assert_eq!(rig.invited(2, Some(1)), Err(JoinRefusal::InvitationUsed));
+        assert_eq!(rig.invited(1, Some(1)), Err(JoinRefusal::InvitationUsed));
+    }
+}
+
+#[test]
+fn an_invitation_for_one_that_has_let_somebody_in_gives_no_second_number_of_its_lane() {
     let mut raw = two_lanes();
     raw.lease_ms = 1_000;
+    let mut rig = Rig::new(raw.clone());
+    // By the number that it gave, and by one that followed a lapse.
+    rig.invited(1, Some(1)).unwrap();
+    rig.pass(200_000);
+    let joined = rig.again(1, None).unwrap();
+    rig.pass(1_000);
+    rig.claim(joined.arrival).unwrap();
+    let other = rig.invited(2, Some(2)).unwrap();
+    rig.pass(1_000);
+    rig.claim(other.arrival).unwrap();
+    rig.pass(1_000);
+    for who in [1, 2] {
+        assert_eq!(rig.again(who, Some(who)), Err(JoinRefusal::InvitationUsed));
+        let everybody = rig.again(who, None).unwrap();
+        assert_eq!((everybody.new, everybody.arrival.lane()), (true, at(0)));
+        assert_eq!(rig.invited(90 + who, Some(who)), Err(JoinRefusal::InvitationUsed));
+    }
+    raw.lanes = vec![lane("press", 50, true), lane("members", 50, true)];
     let mut rig = Rig::new(raw);
-    let first = rig.invited(1, Some(1)).unwrap();
+    let joined = rig.invited(1, Some(1)).unwrap();
+    rig.claim(joined.arrival).unwrap();
     rig.pass(1_000);
-    rig.claim(first.arrival).unwrap();
-    rig.pass(1_000);
-    let again = rig.join_as(1, true).unwrap();
-    assert_eq!((again.new, again.arrival.lane(), again.arrival.number()), (true, at(1), 1));
-    assert_eq!(rig.invited(2, Some(1)), Err(JoinRefusal::InvitationUsed));
+    assert_eq!(rig.again(1, None), Err(JoinRefusal::InvitationUsed));
+}
+
+#[test]
+fn an_invitation_moved_to_another_number_is_the_same_on_every_replica() {
+    let mut rig = Rig::new(two_lanes());
+    let mut missed = Update::default();
+    rig.invited(1, Some(1)).unwrap();
+    for _ in 0..2 {
+        rig.lapse();
+        rig.again(1, None).unwrap();
+        add(&mut missed, &rig.queue.take_changes(), &rig.queue);
+    }
+    let last = rig.queue.held(&visitor(1)).unwrap().arrival;
+    rig.leave(last);
+    add(&mut missed, &rig.queue.take_changes(), &rig.queue);
+    let mut replica = Queue::create(two_lanes().check().unwrap(), [7; 32], UnixMillis(1_000_000));
+    replica.apply(missed);
+    let (here, there): (Vec<_>, Vec<_>) = (rig.queue.joins().collect(), replica.joins().collect());
+    assert_eq!(here, there);
+}
+
+#[test]
+fn an_invitation_stays_used_after_a_loss_whoever_comes_back_first() {
+    let mut rig = Rig::new(two_lanes());
+    let early = rig.queue.core.clone();
+    let ticket = |joined: Joined, who| JoinRecord {
+        arrival: joined.arrival,
+        visitor: visitor(who),
+        joined_at: u32::try_from(joined.joined_at).unwrap(),
+    };
+    // The second has lapsed and waits with the number that followed.
+    let first = rig.invited(2, Some(2)).unwrap();
+    rig.pass(200_000);
+    assert_ne!(rig.again(2, None).unwrap().arrival, first.arrival);
+    let shown = rig.invited(1, Some(1)).map(|joined| ticket(joined, 1)).unwrap();
+    let former = rig.queue;
+    rig.queue = Queue::restore(two_lanes().check().unwrap(), early, [], [], []);
+    rig.queue.skip(&Reach::of(&former.core), rig.now);
+    assert!(rig.queue.reenter(shown, rig.now));
+    rig.queue.reenter_from(&former, rig.now);
+    rig.queue.reenter_from(&former, rig.now);
+    for once in [1, 2] {
+        assert_eq!(rig.invited(9, Some(once)), Err(JoinRefusal::InvitationUsed), "{once}");
+    }
+    let (here, there): (Vec<_>, Vec<_>) = (rig.queue.joins().collect(), former.joins().collect());
+    assert_eq!(here, there);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::replica::add;
 use super::*;
 use crate::definition::LaneDefinition;
 use crate::outcome::{Invited, Update};
+use crate::reach::LineReach;
 
 const START: UnixMillis = UnixMillis(1_000_000_000);
 const CAP: u32 = 8;
@@ -265,6 +266,33 @@ fn numbers_that_a_loss_passed_over_take_no_room_after_the_next() {
     restored.skip(&Reach::of(&rig.queue.core), rig.now);
     let view = restored.view(rig.now);
     assert_eq!((view.serving, view.unclaimed, view.totals.called), (serving, 2, 2));
+}
+
+#[test]
+fn a_second_loss_of_everything_is_told_as_another() {
+    let rig = Rig::new(open_sale(12));
+    let lose = |core: &Core| {
+        let mut queue = Queue::without_visitors(open_sale(12).check().unwrap(), core.clone());
+        queue.skip(&Reach { lines: Lines::new(1, |_| line(1_000)), ..Reach::of(core) }, rig.now);
+        queue
+    };
+    let losses = |queue: &Queue| queue.view(rig.now).snapshot().losses;
+    let first = lose(&rig.queue.core);
+    let second = lose(&first.core);
+    assert_eq!((losses(&rig.queue), losses(&first), losses(&second)), (0, 1, 2));
+}
+
+const fn line(next_arrival: u64) -> LineReach {
+    LineReach { next_arrival: Arrival(next_arrival), serving: Place(0) }
+}
+
+#[test]
+fn what_is_written_ahead_of_use_stops_at_the_last_number_of_a_lane() {
+    let mut core = Rig::new(open_sale(12)).queue.core;
+    core.lines.first.next_arrival = MAX_ARRIVALS - 5;
+    let reach = Reach::default().extended(&core, 16_384);
+    assert_eq!(reach.lines.first.next_arrival, Arrival(MAX_ARRIVALS));
+    assert!(reach.covers(&core));
 }
 
 proptest! {
