@@ -75,6 +75,11 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
     app.server_options = Some(options);
     let mut proxy = Service::new("shop".to_owned(), Guarded::new(app, &config.limits));
     for address in &config.listen.shop {
+        // Pingora would try for half a minute, say that it is ready meanwhile, and then go on without.
+        drop(
+            std::net::TcpListener::bind(address)
+                .with_context(|| format!("listen.shop: cannot listen on {address}"))?,
+        );
         match &config.listen.tls {
             None => proxy.add_tcp(&address.to_string()),
             Some(tls) => {

@@ -20,7 +20,7 @@ use ropeline_tests::shop::{BODY, Shop};
 use ropeline_tests::visitor::Visitor;
 use ropeline_tests::wait::until;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 const SALES: &str = "/api/v1/operator/sales";
 
@@ -264,6 +264,24 @@ async fn the_command_line_runs_a_sale_of_a_running_gateway() {
     let (code, text) =
         ropeline(&gateway, &["list", "--operator", &format!("http://{}", nobody.address())]).await;
     assert!(code == 3 && text.contains("is the gateway running"), "{code}: {text}");
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_refused_at_the_start() {
+    let (_shop, mut gateway) = open(Sale::new("drop", &["/sale"])).await;
+    gateway.stop(Duration::from_secs(30)).await;
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let configuration = gateway.folder().join("ropeline.toml");
+    let own = format!("{:?}", gateway.address().to_string());
+    let taken = format!("{:?}", other.local_addr().unwrap().to_string());
+    let text = fs::read_to_string(&configuration).unwrap();
+    assert!(text.contains(&own), "{text}");
+    fs::write(&configuration, text.replace(&own, &taken)).unwrap();
+    let arguments = ["serve".as_ref(), "-c".as_ref(), configuration.as_os_str()];
+    let mut second = Process::start("second", &binary("ropeline"), arguments, gateway.folder(), &[]);
+    let status = second.ended(Duration::from_secs(30)).await;
+    let said = second.log();
+    assert!(!status.success() && said.contains("listen.shop: cannot listen on"), "{status}: {said}");
 }
 
 #[tokio::test]

@@ -6,24 +6,44 @@ use std::path::Path;
 
 use super::report::Fault;
 
+/// The path for people to read, unless it may be the secret itself, written where its file was to be named: a name without
+/// an extension, or an address.
+fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_address = text.contains("://") || text.contains('@') || text.contains(":/");
+    if is_address || path.extension().is_none() { "what is named here".to_owned() } else { text }
+}
+
+/// Checks that it can be the name of an environment variable, and not what was to be in it.
+pub(super) fn variable(name: &str) -> Result<(), Fault> {
+    let is_name = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+    if is_name && !name.is_empty() {
+        return Ok(());
+    }
+    Err(Fault::new(
+        "is not the name of an environment variable",
+        "name one of capitals, digits and _, and set that to the value",
+    ))
+}
+
 /// Reads a regular file of at most `max` bytes.
 ///
 /// # Errors
 /// When it is missing, unreadable, no regular file, or longer.
 pub fn read(path: &Path, max: u64) -> Result<Vec<u8>, Fault> {
     let unreadable = |error: std::io::Error| {
-        Fault::new(format!("cannot read {}: {error}", path.display()), "check the path and the file's owner")
+        Fault::new(format!("cannot read {}: {error}", shown(path)), "check the path and the file's owner")
     };
     // Looked at before it is opened: opening a pipe would wait for its other end.
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
     if !metadata.is_file() {
-        return Err(Fault::new(format!("{} is not a file", path.display()), "name a regular file"));
+        return Err(Fault::new(format!("{} is not a file", shown(path)), "name a regular file"));
     }
     let mut bytes = Vec::new();
     File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length > max) {
         return Err(Fault::new(
-            format!("{} is longer than {max} bytes", path.display()),
+            format!("{} is longer than {max} bytes", shown(path)),
             "is it the right file?",
         ));
     }

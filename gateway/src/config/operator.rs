@@ -27,6 +27,7 @@ pub(super) fn read(section: Section<'_>) -> Option<OperatorAccess> {
     });
     let from_env = section.try_get("token_env", |item| {
         let name = item.text()?;
+        files::variable(name)?;
         let value = (section.around.env)(name).ok_or_else(|| {
             Fault::new(format!("the environment variable {name} is not set"), format!("export {name}=…"))
         })?;

@@ -549,6 +549,15 @@ fn operator_faults() {
     refused(line, "token_file = \"keys/empty\"", "operator.token_file", "32 to 512 characters");
     refused(line, "token_env = \"NOT_SET\"", "operator.token_env", "NOT_SET is not set");
     refused(line, &format!("{line}\ntoken_env = \"TOKEN\""), "operator.token_env", "two tokens");
+    // A secret that stands where its file or variable was to be named is not told on.
+    for written in [
+        "token_file = \"gazelle0123456789\"",
+        "token_file = \"redis://:gazelle@h/1.x\"",
+        "token_env = \"gazelle\"",
+    ] {
+        let told = format!("{:?}", parse(&with(line, written)).unwrap_err());
+        assert!(told.contains("operator.token_") && !told.contains("gazelle"), "{told}");
+    }
     assert!(parse(&with(line, "token_env = \"TOKEN\"")).unwrap().operator.token.matches(TOKEN.as_bytes()));
 }
 

@@ -34,6 +34,7 @@ impl Keys {
     ) -> Vec<Found<T>> {
         let from_env = section.try_get(self.env, |item| {
             let name = item.text()?;
+            files::variable(name)?;
             let value = (section.around.env)(name).ok_or_else(|| {
                 Fault::new(
                     format!("the environment variable {name} is not set"),
