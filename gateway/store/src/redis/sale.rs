@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ropeline_queue::{Changes, Queue, SaleId, UnixMillis, Update};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Shared;
 use super::checkpoint::{Known, Mark};
@@ -38,6 +38,9 @@ const ATTEMPTS: usize = 32;
 
 /// How long those before this gateway may take each until it asks again.
 const TURN: Duration = Duration::from_millis(1);
+
+/// `TURN_MS` of the scripts.
+const LONGEST_TURN: Duration = Duration::from_millis(250);
 
 /// A call that can be run more than once and is answered once.
 pub(super) trait Call: Send {
@@ -179,7 +182,8 @@ impl Sale {
                 }
                 return;
             }
-            if std::mem::take(&mut self.waiting) && outcome.is_ok() {
+            // Whatever became of the batch: those behind this gateway do not wait for its next one.
+            if std::mem::take(&mut self.waiting) {
                 self.end_turn().await;
             }
         }
@@ -339,9 +343,9 @@ impl Sale {
         link.run(&scripts.sync, &keys, &[line, &version.to_string(), &self.name, wish]).await
     }
 
-    /// There is nothing to commit after all. If this is not heard, the turn ends by itself.
+    /// There is nothing to commit after all. If this is not heard in time, the turn has ended by itself.
     async fn end_turn(&mut self) {
-        if let Ok(standing) = self.ask("end").await
+        if let Ok(Ok(standing)) = timeout(LONGEST_TURN, self.ask("end")).await
             && standing.status == Status::Since
             && !standing.moved()
             && let Ok((update, _)) = standing.update()

@@ -1,17 +1,17 @@
 -- Begins every script. What has been committed since a gateway was last up to date, and whose turn it is.
 --
 -- Reads KEYS[1], the head (hash): version, line, from, branch, run, generation, base, core, definition,
--- definition_version, turns, turn_until; KEYS[2], the log (list of entries up to the version, the oldest may be gone);
--- TIME; INFO server. Writes turns and turn_until.
+-- definition_version, turns, turn_until, turn_of; KEYS[2], the log (list of entries up to the version, the oldest may be gone);
+-- TIME; INFO server. Writes turns, turn_until and turn_of.
 --
 -- A gateway whose batch came too late is put on the list of turns, and only the first on the list may commit: so nobody
--- is overtaken by each of the others more than once. Who does not come in time loses the turn; where nobody waits, whoever
--- is the fastest may commit.
+-- is overtaken by each of the others more than once. Who does not come in time, or does not commit in time after that, loses
+-- the turn; where nobody waits, whoever is the fastest may commit.
 local TURN_MS = 250
 local head = {}
 do
   local names = {'version', 'line', 'from', 'branch', 'run', 'generation', 'base', 'definition_version', 'turns',
-    'turn_until'}
+    'turn_until', 'turn_of'}
   local values = redis.call('HMGET', KEYS[1], unpack(names))
   for i, name in ipairs(names) do
     head[name] = values[i]
@@ -21,21 +21,22 @@ local clock = redis.call('TIME')
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
-local turns, turn_until = {}, tonumber(head.turn_until or 0)
+-- Until when the first on the list has its turn, and whose came and has begun.
+local turns, turn_until, turn_of = {}, tonumber(head.turn_until or 0), head.turn_of or ''
 for gateway in string.gmatch(head.turns or '', '%x+') do
   turns[#turns + 1] = gateway
 end
 local function keep_turns()
   if #turns == 0 then
-    redis.call('HDEL', KEYS[1], 'turns', 'turn_until')
+    redis.call('HDEL', KEYS[1], 'turns', 'turn_until', 'turn_of')
   else
-    redis.call('HSET', KEYS[1], 'turns', table.concat(turns, ' '), 'turn_until', turn_until)
+    redis.call('HSET', KEYS[1], 'turns', table.concat(turns, ' '), 'turn_until', turn_until, 'turn_of', turn_of)
   end
 end
 -- A clock that was put back ends a turn, too.
 if #turns > 0 and (now >= turn_until or now + TURN_MS < turn_until) then
   table.remove(turns, 1)
-  turn_until = now + TURN_MS
+  turn_until, turn_of = now + TURN_MS, ''
   keep_turns()
 end
 
@@ -58,7 +59,7 @@ local function take_turn(gateway)
   if not before(gateway) then
     turns[#turns + 1] = gateway
     if #turns == 1 then
-      turn_until = now + TURN_MS
+      turn_until, turn_of = now + TURN_MS, ''
     end
     keep_turns()
   end
@@ -69,7 +70,7 @@ local function end_turn(gateway)
   if place then
     table.remove(turns, place + 1)
     if place == 0 then
-      turn_until = now + TURN_MS
+      turn_until, turn_of = now + TURN_MS, ''
     end
     keep_turns()
   end

@@ -6,9 +6,9 @@ if ARGV[4] == 'wait' and #turns > 0 then
 elseif ARGV[4] == 'end' then
   end_turn(ARGV[3])
 end
-if before(ARGV[3]) == 0 then
-  -- It is here, and has its time from now on.
-  turn_until = now + TURN_MS
+if before(ARGV[3]) == 0 and turn_of ~= ARGV[3] then
+  -- It is here, and has its time from now on, once: who comes again and again and commits nothing holds nobody up.
+  turn_until, turn_of = now + TURN_MS, ARGV[3]
   keep_turns()
 end
 return told(since(ARGV[1], ARGV[2]), ARGV[3])

@@ -10,7 +10,7 @@ use super::history::History;
 use super::racing::{sale, visitor};
 use crate::contract::definition;
 use crate::redis::standing::Standing;
-use crate::redis::{RedisServers, RedisStore, keys};
+use crate::redis::{RedisCheckpoint, RedisServers, RedisSettings, RedisStore, keys};
 use crate::{Join, QueueStore};
 
 /// The commits of others that a batch lets pass at most, for each gateway: one before its turn begins, one in the turn, and
@@ -127,4 +127,40 @@ async fn who_has_nothing_to_commit_gives_up_the_turn() {
     be_too_late(&other, "dead").await;
     store.view(&sale()).await.unwrap();
     assert_eq!(turns(&server), "dead");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_whose_checkpoint_refuses_gives_up_the_turn() {
+    let server = new_sale().await;
+    let (store, file) = (open(&server), tempfile::NamedTempFile::new().unwrap());
+    // No folder at all.
+    let checkpoint = Some(RedisCheckpoint::Folder(file.path().to_path_buf()));
+    let settings = RedisSettings { checkpoint, ..settings(RedisServers::Single(server.url())) };
+    let refused = RedisStore::open(&settings).unwrap();
+    be_too_late(&store, "dead").await;
+    // Waits for a turn, and comes to nothing.
+    refused.join(&sale(), vec![Join::of(visitor(1))]).await.unwrap_err();
+    // It gives up the turn after it has answered.
+    refused.view(&sale()).await.unwrap_err();
+    assert_eq!(turns(&server), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_is_only_asked_for_again_and_again_ends() {
+    let server = new_sale().await;
+    let (store, other) = (open(&server), open(&server));
+    be_too_late(&other, "dead").await;
+    let keys = [keys::head(&sale()), keys::log(&sale())];
+    let asks = async {
+        loop {
+            let (link, scripts) = (&other.shared.link, &other.shared.scripts);
+            let _: Standing = link.run(&scripts.sync, &keys, &["", "0", "dead", ""]).await.unwrap();
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let (sale, joins) = (sale(), vec![Join::of(visitor(1))]);
+    tokio::select! {
+        joined = store.join(&sale, joins) => assert!(joined.is_ok(), "{joined:?}"),
+        () = asks => {}
+    }
 }
