@@ -154,11 +154,12 @@ impl Gateway {
         let count = shared.as_ref().map_or(1, |(_, gateways)| *gateways);
         let settings = match shared {
             None => settings,
-            Some((url, _)) => settings.set("store", "redis", &quoted(&url)).set(
-                "store",
-                "checkpoint",
-                &format!("{:?}", folder.path().join("checkpoint")),
-            ),
+            Some((url, _)) => {
+                let checkpoint = folder.path().join("checkpoint");
+                fs::create_dir(&checkpoint).expect("a folder for the checkpoint");
+                let redis = settings.set("store", "redis", &quoted(&url));
+                redis.set("store", "checkpoint", &format!("{checkpoint:?}"))
+            }
         };
         let mut nodes = Vec::new();
         for number in 0..count {

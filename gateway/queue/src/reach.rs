@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::lane::Lines;
-use crate::state::{Core, DrawRecord};
-use crate::types::{Arrival, MAX_ARRIVALS, Place};
+use crate::state::{Core, DrawRecord, Stage};
+use crate::types::{Arrival, Epoch, MAX_ARRIVALS, Place};
 
 /// How far a sale may have gone at most, whatever its store remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +16,11 @@ pub struct Reach {
     pub(crate) called: u64,
     /// The draw as it may have been frozen or made.
     pub(crate) draw: DrawRecord,
+    /// As the sale was ordered and revoked last: what a visitor would notice if it were forgotten.
+    #[serde(default)]
+    pub(crate) epoch: Epoch,
+    #[serde(default)]
+    pub(crate) stage: Option<Stage>,
 }
 
 /// How far one order of visitors may have gone.
@@ -36,10 +41,17 @@ impl Reach {
             next_arrival: Arrival(core.lines[lane].next_arrival),
             serving: core.lines[lane].serving,
         });
-        Self { lines, called: core.totals.called, draw: core.draw() }
+        Self {
+            lines,
+            called: core.totals.called,
+            draw: core.draw(),
+            epoch: core.epoch,
+            stage: Some(core.stage.clone()),
+        }
     }
 
-    /// The sale has gone no further than this, and has drawn what is written here.
+    /// The sale has gone no further than this, has drawn what is written here, and has neither been halted, closed nor
+    /// revoked since.
     pub fn covers(&self, core: &Core) -> bool {
         self.lines.count() == core.lines.count()
             && self.lines.iter().zip(core.lines.iter()).all(|(reach, line)| {
@@ -47,6 +59,8 @@ impl Reach {
             })
             && core.totals.called <= self.called
             && self.draw == core.draw()
+            && self.epoch == core.epoch
+            && self.stage.as_ref() == Some(&core.stage)
     }
 
     /// The sale may have gone further than it knows.
@@ -79,6 +93,12 @@ impl Reach {
         });
         let draw = core.draw();
         let draw = if self.draw.is_ahead_of(&draw) { self.draw.clone() } else { draw };
-        Self { lines, called: self.called.max(core.totals.called), draw }
+        Self {
+            lines,
+            called: self.called.max(core.totals.called),
+            draw,
+            epoch: core.epoch,
+            stage: Some(core.stage.clone()),
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! How far the sales have gone at most, kept outside of Redis.
 //!
 //! One document a sale: numbers that may have been given, ahead of use in blocks; places that may have been called, to the
-//! call; the last definition and core; and the generation that may go on. All gateways use the same place, and what one
-//! writes, it writes before it commits. So whatever Redis loses, what comes after it gives no number twice, and a gateway
-//! that still talks to a server of an older generation gets no further than its block.
+//! call; the definition, and the core as it was when one of these, the stage or the epoch last changed; and the generation
+//! that may go on, which is reserved before it begins. All gateways use the same place, and what one writes, it writes
+//! before it commits. So whatever Redis loses, what comes after it gives no number twice, and a gateway that still talks to a
+//! server of an older generation gets no further than its block.
 
 mod folder;
 #[cfg(feature = "postgres")]
@@ -30,12 +31,31 @@ const BLOCK: u64 = 16_384;
 /// How far a sale may go without asking again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// The generation that this holds for.
+    /// The generation that this holds for, and the name of its line.
     pub(super) generation: u64,
+    pub(super) line: String,
     /// Numbers below may be given, places below called, and so the draw be frozen or made.
     pub(super) reach: Reach,
     /// What the generations before may have given and called.
     pub(super) floor: Floor,
+    /// As it was written down, if it was.
+    definition: Option<Arc<SaleDefinition>>,
+}
+
+// === impl Mark ===
+
+impl Mark {
+    /// It was given to this line.
+    pub(super) fn is_of(&self, generation: u64, line: &str) -> bool {
+        self.generation == generation && self.line == line
+    }
+
+    /// The sale may go as far as it has, and is written down as it is now.
+    pub(super) fn allows(&self, queue: &Queue) -> bool {
+        let now = queue.definition();
+        let same = |written: &Arc<SaleDefinition>| Arc::ptr_eq(written, now) || written == now;
+        self.reach.covers(queue.core()) && self.definition.as_ref().is_some_and(same)
+    }
 }
 
 /// How far the generations before have gone at most.
@@ -55,7 +75,11 @@ impl Floor {
 /// What is written down of a sale.
 #[derive(Debug, Serialize, Deserialize)]
 struct Document {
+    /// The one that went on last; 0 if none has yet.
     generation: u64,
+    line: String,
+    /// Up to here they have been handed out, each to one gateway, which may not have got round to it.
+    reserved: u64,
     #[serde(flatten)]
     reach: Reach,
     floor: Floor,
@@ -96,11 +120,10 @@ impl Checkpoint {
     /// [`StoreError::Unavailable`] for an address that makes no sense.
     pub(super) fn new(
         place: &RedisCheckpoint,
-        #[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "a disk has none"))]
         patience: Duration,
     ) -> Result<Self, StoreError> {
         Ok(match place {
-            RedisCheckpoint::Folder(folder) => Self::Folder(Folder::new(folder.clone())),
+            RedisCheckpoint::Folder(folder) => Self::Folder(Folder::new(folder.clone(), patience)),
             #[cfg(feature = "postgres")]
             RedisCheckpoint::Postgres(url) => Self::Postgres(Box::new(Postgres::new(url, patience)?)),
         })
@@ -117,34 +140,46 @@ impl Checkpoint {
         .await
     }
 
-    /// The generation that went on last; 0 if there is none.
-    pub(super) async fn generation(&self, sale: &SaleId) -> Result<u64, StoreError> {
-        self.look(sale, |document| Ok((None, document.map_or(0, |document| document.generation)))).await
+    /// A generation after `seen` and all that are written down or were handed out: nobody else is given it. At a failover
+    /// two gateways may each find another server, and no number may be given at both.
+    pub(super) async fn reserve(&self, sale: &SaleId, seen: u64, known: Known) -> Result<u64, StoreError> {
+        self.look(sale, move |document| {
+            let mut document = document.unwrap_or_else(|| Document::new(Mark::default(), 0, &known));
+            document.reserved = seen.max(document.generation).max(document.reserved) + 1;
+            let reserved = document.reserved;
+            Ok((Some(document), reserved))
+        })
+        .await
     }
 
     /// Lets the sale go as far as it is known to have gone. No older generation gets any further from now on.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] for an older generation: its server is not the one that the others talk to.
+    /// [`StoreError::Unavailable`] for an older generation, or for another line of the same: its server is not the one that
+    /// the others talk to.
     pub(super) async fn reach(
         &self,
         sale: &SaleId,
         generation: u64,
+        line: &str,
         known: Known,
     ) -> Result<Mark, StoreError> {
+        let line = line.to_owned();
         self.look(sale, move |document| {
-            let held = document.map_or_else(Mark::default, Document::into_mark);
-            if held.generation > generation {
+            let (reserved, held) = document.map_or_else(Default::default, Document::into_mark);
+            if held.generation > generation || (held.generation == generation && held.line != line) {
                 let reason = "the sale goes on at another server, after a loss".to_owned();
                 return Err(StoreError::Unavailable { reason });
             }
             let begins = held.generation < generation;
             let mark = Mark {
                 generation,
+                line,
                 reach: held.reach.extended(&known.core, BLOCK),
                 floor: if begins { Floor(held.reach.clone()) } else { held.floor.clone() },
+                definition: Some(Arc::clone(&known.definition)),
             };
-            let write = (mark != held).then(|| Document::new(mark.clone(), &known));
+            let write = (mark != held).then(|| Document::new(mark.clone(), reserved, &known));
             Ok((write, mark))
         })
         .await
@@ -166,14 +201,15 @@ impl Checkpoint {
 // === impl Document ===
 
 impl Document {
-    fn new(mark: Mark, known: &Known) -> Self {
-        let Mark { generation, reach, floor } = mark;
+    fn new(mark: Mark, reserved: u64, known: &Known) -> Self {
+        let Mark { generation, line, reach, floor, .. } = mark;
         let definition = SaleDefinition::clone(&known.definition);
-        Self { generation, reach, floor, definition, core: known.core.clone() }
+        Self { generation, line, reserved, reach, floor, definition, core: known.core.clone() }
     }
 
-    fn into_mark(self) -> Mark {
-        let Self { generation, reach, floor, .. } = self;
-        Mark { generation, reach, floor }
+    /// What is handed out, and the mark.
+    fn into_mark(self) -> (u64, Mark) {
+        let Self { generation, line, reserved, reach, floor, definition, .. } = self;
+        (reserved, Mark { generation, line, reach, floor, definition: Some(Arc::new(definition)) })
     }
 }

@@ -3,6 +3,7 @@
 use redis::Pipeline;
 use ropeline_queue::{Changes, Queue, SaleId};
 
+use super::checkpoint::Known;
 use super::entry::{self, LEFT, admission_record};
 use super::keys;
 use super::link::Link;
@@ -22,8 +23,7 @@ impl Sale {
     /// The server has all that this gateway knows, but is not the one that took the last commit. What that one was told
     /// after it may be lost: a new line begins.
     pub(super) async fn begin_line(&mut self) -> Result<(), StoreError> {
-        let Some(seen) = self.replica.as_ref().map(|replica| replica.generation) else { return Ok(()) };
-        let line = self.line(seen).await?;
+        let Some(line) = self.line(0).await? else { return Ok(()) };
         let Some(replica) = &mut self.replica else { return Ok(()) };
         let changes = Changes { core: true, ..Changes::default() };
         let writes = Writes::new(&self.id, &replica.base, &changes, &replica.queue.forgotten());
@@ -41,13 +41,15 @@ impl Sale {
         Ok(())
     }
 
-    /// A line of a generation after all that are known of.
-    async fn line(&self, seen: u64) -> Result<Line, StoreError> {
-        let written = match &self.shared.checkpoint {
-            Some(checkpoint) => checkpoint.generation(&self.id).await?,
-            None => 0,
+    /// A line of a generation after all that are known of, which is nobody else's where there is a checkpoint.
+    async fn line(&self, found: u64) -> Result<Option<Line>, StoreError> {
+        let Some(replica) = &self.replica else { return Ok(None) };
+        let seen = replica.generation.max(found);
+        let generation = match &self.shared.checkpoint {
+            Some(checkpoint) => checkpoint.reserve(&self.id, seen, Known::of(&replica.queue)).await?,
+            None => seen + 1,
         };
-        Ok(Line { name: name()?, generation: seen.max(written) + 1 })
+        Ok(Some(Line { name: name()?, generation }))
     }
 
     /// The server knows no such sale, and neither does this gateway. The checkpoint may: all but its visitors.
@@ -68,8 +70,7 @@ impl Sale {
     /// The server lacks something of what this gateway knows, or all of it: it is told again, beside what is there, and
     /// that is then replaced at once.
     pub(super) async fn put_back(&mut self, found: &Standing) -> Result<(), StoreError> {
-        let Some(seen) = self.replica.as_ref().map(|replica| replica.generation) else { return Ok(()) };
-        let line = self.line(seen.max(found.generation)).await?;
+        let Some(line) = self.line(found.generation).await? else { return Ok(()) };
         let Some(replica) = &mut self.replica else { return Ok(()) };
         let base = line.name.clone();
         tracing::warn!(

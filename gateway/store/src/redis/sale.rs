@@ -132,8 +132,8 @@ pub(super) struct Sale {
     pub(super) id: SaleId,
     pub(super) shared: Arc<Shared>,
     pub(super) replica: Option<Replica>,
-    /// What went another way than the server has, and may know of visitors that the server has lost.
-    former: Option<Queue>,
+    /// What went another way than the server has, and may know of visitors that the server has lost. The latest is last.
+    former: Vec<Queue>,
     /// What the checkpoint is known to allow.
     marked: Mark,
     clock: Option<Steady>,
@@ -151,7 +151,7 @@ impl Sale {
             id,
             shared,
             replica: None,
-            former: None,
+            former: Vec::new(),
             marked: Mark::default(),
             clock: None,
             name,
@@ -195,7 +195,7 @@ impl Sale {
         let first = self.replica.as_ref().map_or(0, |replica| replica.version);
         for _ in 0..ATTEMPTS {
             let Some(replica) = &mut self.replica else { return Err(unreadable("everything")) };
-            if self.marked.generation != replica.generation {
+            if !self.marked.is_of(replica.generation, &replica.line) {
                 reach(&self.shared, &self.id, replica, &mut self.marked).await?;
             }
             let forgotten = replica.queue.forgotten();
@@ -203,7 +203,7 @@ impl Sale {
             // A panic is a fault of ours in one call. The replica may then be half changed, Redis is not.
             let ran = catch_unwind(AssertUnwindSafe(|| {
                 self.marked.floor.pass(&mut replica.queue, now);
-                if let Some(former) = &self.former {
+                for former in self.former.iter().rev() {
                     let (visitors, admissions) = replica.queue.reenter_from(former, now);
                     tracing::warn!(sale = %self.id, visitors, admissions, "put back what the server had lost");
                 }
@@ -220,7 +220,7 @@ impl Sale {
             };
             if changes.is_empty() {
                 replica.queue.keep();
-                self.former = None;
+                self.former.clear();
                 return Ok(());
             }
             if let Err(error) = reach(&self.shared, &self.id, replica, &mut self.marked).await {
@@ -243,7 +243,7 @@ impl Sale {
                 counts.waited(replica.version.saturating_sub(first));
                 replica.queue.keep();
                 replica.version += 1;
-                self.former = None;
+                self.former.clear();
                 self.waiting = false;
                 return Ok(());
             }
@@ -255,7 +255,7 @@ impl Sale {
                     counts.waited(replica.version.saturating_sub(first));
                     replica.queue.keep();
                     self.take_in(&standing, update);
-                    self.former = None;
+                    self.former.clear();
                     return Ok(());
                 }
                 Counts::one(&counts.conflicts);
@@ -301,7 +301,7 @@ impl Sale {
                     false
                 }
                 Status::Other => {
-                    self.former = self.replica.take().map(|replica| replica.queue);
+                    self.former.extend(self.replica.take().map(|replica| replica.queue));
                     false
                 }
                 Status::Since => {
@@ -384,10 +384,9 @@ async fn reach(
     marked: &mut Mark,
 ) -> Result<(), StoreError> {
     let Some(checkpoint) = &shared.checkpoint else { return Ok(()) };
-    let core = replica.queue.core();
-    let allowed = marked.generation == replica.generation && marked.reach.covers(core);
-    if !allowed {
-        *marked = checkpoint.reach(sale, replica.generation, Known::of(&replica.queue)).await?;
+    let Replica { queue, generation, line, .. } = replica;
+    if !marked.is_of(*generation, line) || !marked.allows(queue) {
+        *marked = checkpoint.reach(sale, *generation, line, Known::of(queue)).await?;
     }
     Ok(())
 }

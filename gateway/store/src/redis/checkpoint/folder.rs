@@ -1,22 +1,40 @@
 //! A folder with a file a sale, and one beside it that is locked meanwhile.
+//!
+//! The files hold the secrets of draws: nobody but the gateways' own user may read them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use ropeline_queue::SaleId;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::{Document, Look};
 use crate::StoreError;
 
+/// How many may wait for the disk: one that does not answer shall not take all threads that may block.
+const AT_ONCE: usize = 4;
+
+/// Until the lock is tried again.
+const AGAIN: Duration = Duration::from_millis(5);
+
 #[derive(Clone, Debug)]
-pub(in crate::redis) struct Folder(PathBuf);
+pub(in crate::redis) struct Folder {
+    path: PathBuf,
+    patience: Duration,
+    room: Arc<Semaphore>,
+}
 
 // === impl Folder ===
 
 impl Folder {
-    pub(super) const fn new(path: PathBuf) -> Self {
-        Self(path)
+    pub(super) fn new(path: PathBuf, patience: Duration) -> Self {
+        Self { path, patience, room: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     /// Has the file looked at where that may block.
@@ -26,8 +44,18 @@ impl Folder {
         look: impl FnOnce(Option<Document>) -> Look<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (folder, sale) = (self.clone(), sale.clone());
-        let done = tokio::task::spawn_blocking(move || folder.locked(&sale, look)).await;
-        done.map_err(|_| StoreError::Unavailable { reason: "the checkpoint could not be written".into() })?
+        let looked = async {
+            let failed = || unavailable("the checkpoint could not be written");
+            let room = Arc::clone(&self.room).acquire_owned().await.map_err(|_| failed())?;
+            let locked = move || {
+                let _room = room;
+                folder.locked(&sale, look)
+            };
+            tokio::task::spawn_blocking(locked).await.map_err(|_| failed())?
+        };
+        // What is given up on the way may be written for nothing: numbers are skipped then, never given twice.
+        let looked = timeout(self.patience, looked).await;
+        looked.unwrap_or_else(|_| Err(unavailable("the checkpoint's folder does not answer")))
     }
 
     /// Reads, and writes what is to be written, while no other gateway does.
@@ -36,16 +64,31 @@ impl Folder {
         sale: &SaleId,
         look: impl FnOnce(Option<Document>) -> Look<T>,
     ) -> Result<T, StoreError> {
-        let path = self.0.join(format!("{sale}.json"));
+        let until = Instant::now() + self.patience;
+        let path = self.path.join(format!("{sale}.json"));
         let failed = |error: io::Error| StoreError::Io { path: path.clone(), detail: error.to_string() };
-        fs::create_dir_all(&self.0).map_err(failed)?;
+        // One that is made here would be this gateway's alone, where the shared one is not mounted.
+        if !self.path.is_dir() {
+            let detail = "the checkpoint's folder is not there: is it mounted?".to_owned();
+            return Err(StoreError::Io { path: self.path.clone(), detail });
+        }
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
-            .open(self.0.join(format!("{sale}.lock")))
+            .mode(0o600)
+            .open(self.path.join(format!("{sale}.lock")))
             .map_err(failed)?;
-        lock.lock().map_err(failed)?;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < until => sleep(AGAIN),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(unavailable("another gateway does not let go of the checkpoint"));
+                }
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+        }
         let held = match fs::read(&path) {
             Ok(bytes) => Some(
                 serde_json::from_slice(&bytes)
@@ -58,7 +101,7 @@ impl Folder {
         if let Some(document) = write {
             let bytes = serde_json::to_vec(&document)
                 .map_err(|error| StoreError::Unavailable { reason: error.to_string() })?;
-            replace(&self.0, &path, &bytes).map_err(failed)?;
+            replace(&self.path, &path, &bytes).map_err(failed)?;
         }
         Ok(done)
     }
@@ -67,9 +110,18 @@ impl Folder {
 /// The file is the old or the new one, whatever happens, and the new one for good before this returns.
 fn replace(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("new");
-    let mut file = File::create(&draft)?;
+    // Left behind by one that was killed, perhaps readable by others.
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&draft)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&draft, path)?;
     File::open(folder)?.sync_all()
+}
+
+fn unavailable(reason: &str) -> StoreError {
+    StoreError::Unavailable { reason: reason.to_owned() }
 }

@@ -67,6 +67,7 @@ impl Postgres {
         // What another gateway writes before this one has the lock is to be seen, however the database is set up.
         let mut transaction =
             self.pool().begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await.map_err(failed)?;
+        self.hurry(&mut transaction).await.map_err(failed)?;
         lock(&mut transaction, sale.as_str()).await.map_err(failed)?;
         let held =
             sqlx::query_scalar::<_, String>("SELECT document FROM ropeline_checkpoints WHERE sale = $1")
@@ -96,8 +97,22 @@ impl Postgres {
         Ok(done)
     }
 
+    /// A gateway that stops in the middle, or whose network does, holds the others up no longer than this.
+    async fn hurry(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        let patience = format!("{}ms", self.patience.as_millis().max(1));
+        sqlx::query(
+            "SELECT set_config('lock_timeout', $1, true), \
+             set_config('idle_in_transaction_session_timeout', $1, true)",
+        )
+        .bind(patience)
+        .execute(connection)
+        .await
+        .map(drop)
+    }
+
     async fn make_table(&self) -> Result<(), sqlx::Error> {
         let mut transaction = self.pool().begin().await?;
+        self.hurry(&mut transaction).await?;
         // Two that make the same table at the same time hinder each other.
         lock(&mut transaction, "").await?;
         let there: bool = sqlx::query_scalar("SELECT to_regclass('ropeline_checkpoints') IS NOT NULL")

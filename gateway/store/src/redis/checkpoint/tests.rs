@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ropeline_queue::{JoinOptions, Queue, SaleId, UnixMillis, VisitorKey};
+use ropeline_queue::{Command, JoinOptions, Queue, SaleId, UnixMillis, VisitorKey};
 
-use super::{BLOCK, Checkpoint, Known};
+use super::{BLOCK, Checkpoint, Known, Mark};
 use crate::StoreError;
 use crate::contract::definition;
 use crate::redis::RedisCheckpoint;
@@ -26,6 +26,16 @@ fn join(queue: &mut Queue, who: std::ops::Range<u64>) {
     }
 }
 
+/// Asks for `queue` to go as far as it has, in a line of that generation.
+async fn reach(checkpoint: &Checkpoint, generation: u64, line: &str, queue: &Queue) -> Result<Mark, StoreError> {
+    checkpoint.reach(&sale(), generation, line, Known::of(queue)).await
+}
+
+fn refused<T: std::fmt::Debug>(answer: Result<T, StoreError>) {
+    let error = answer.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+}
+
 /// Below which number all may have been given, as it is written down.
 fn given(reach: &impl serde::Serialize) -> u64 {
     serde_json::to_value(reach).unwrap()["next_arrival"].as_u64().unwrap()
@@ -38,35 +48,43 @@ fn open(place: &RedisCheckpoint) -> Checkpoint {
 /// One test of all, because a database takes its time to start.
 async fn keeps_its_promises(place: &RedisCheckpoint) {
     let (one, two) = (open(place), open(place));
-    assert_eq!(one.generation(&sale()).await.unwrap(), 0);
     assert!(one.read(&sale()).await.unwrap().is_none());
 
     // Ahead of use, in blocks.
     let mut queue = queue();
-    let mark = one.reach(&sale(), 1, Known::of(&queue)).await.unwrap();
+    let mark = reach(&one, 1, "a", &queue).await.unwrap();
     assert_eq!((mark.generation, given(&mark.reach)), (1, 0));
     join(&mut queue, 0..1);
-    let mark = one.reach(&sale(), 1, Known::of(&queue)).await.unwrap();
+    let mark = reach(&one, 1, "a", &queue).await.unwrap();
     assert_eq!(given(&mark.reach), 1 + BLOCK);
     join(&mut queue, 1..100);
-    let same = two.reach(&sale(), 1, Known::of(&queue)).await.unwrap();
+    let same = reach(&two, 1, "a", &queue).await.unwrap();
     assert_eq!(same, mark, "a block is enough for all gateways");
+    assert!(mark.allows(&queue) && mark.is_of(1, "a"));
     join(&mut queue, 100..2 + BLOCK);
-    let mark = two.reach(&sale(), 1, Known::of(&queue)).await.unwrap();
+    assert!(!mark.allows(&queue), "a block has an end");
+    let mark = reach(&two, 1, "a", &queue).await.unwrap();
     assert_eq!(given(&mark.reach), 2 + 2 * BLOCK);
+    refused(reach(&one, 1, "b", &queue).await);
 
     // A newer generation passes over all that the older ones may have given, which get no further.
-    let known = Known::of(&self::queue());
-    let newer = one.reach(&sale(), 2, known).await.unwrap();
+    let next = one.reserve(&sale(), 1, Known::of(&queue)).await.unwrap();
+    let other = two.reserve(&sale(), 1, Known::of(&queue)).await.unwrap();
+    assert_eq!((next, other), (2, 3), "two servers go on in one generation");
+    let same = reach(&two, 1, "a", &queue).await.unwrap();
+    assert_eq!(same, mark, "who only means to begin ends nothing");
+    let newer = reach(&one, next, "b", &self::queue()).await.unwrap();
     assert_eq!(given(&newer.floor), given(&mark.reach));
-    let refused = two.reach(&sale(), 1, Known::of(&queue)).await;
-    assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
-    assert_eq!(two.generation(&sale()).await.unwrap(), 2);
+    refused(reach(&two, 1, "a", &queue).await);
+    let newest = reach(&two, other, "c", &self::queue()).await.unwrap();
+    assert_eq!(given(&newest.floor), given(&newer.reach));
+    refused(reach(&one, next, "b", &queue).await);
+    assert_eq!(two.reserve(&sale(), 1, Known::of(&queue)).await.unwrap(), 4);
 
     // It is read by whoever comes later.
     let (generation, read) = open(place).read(&sale()).await.unwrap().unwrap();
-    assert_eq!((generation, read.definition()), (2, queue.definition()));
-    assert_eq!(one.generation(&"other".parse().unwrap()).await.unwrap(), 0);
+    assert_eq!((generation, read.definition()), (3, queue.definition()));
+    assert!(one.read(&"other".parse().unwrap()).await.unwrap().is_none());
 
     // Of many at once each sees what the one before it has written.
     let checkpoints: Vec<_> = (0..4).map(|_| Arc::new(open(place))).collect();
@@ -76,7 +94,7 @@ async fn keeps_its_promises(place: &RedisCheckpoint) {
         tasks.push(tokio::spawn(async move {
             let mut queue = self::queue();
             join(&mut queue, 0..step + 1);
-            checkpoint.reach(&"raced".parse().unwrap(), 1, Known::of(&queue)).await.unwrap()
+            checkpoint.reach(&"raced".parse().unwrap(), 1, "a", Known::of(&queue)).await.unwrap()
         }));
     }
     let mut marks = Vec::new();
@@ -90,7 +108,85 @@ async fn keeps_its_promises(place: &RedisCheckpoint) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_keeps_its_promises() {
     let folder = tempfile::tempdir().unwrap();
-    Box::pin(keeps_its_promises(&RedisCheckpoint::Folder(folder.path().join("new")))).await;
+    let place = RedisCheckpoint::Folder(folder.path().to_path_buf());
+    Box::pin(keeps_its_promises(&place)).await;
+    Box::pin(keeps_what_was_ordered(&place)).await;
+    Box::pin(is_not_held_up(&place, refused)).await;
+}
+
+/// What an operator has ordered is written down, though no number was given since.
+async fn keeps_what_was_ordered(place: &RedisCheckpoint) {
+    let (checkpoint, id) = (open(place), "ordered".parse::<SaleId>().unwrap());
+    let mut queue = Queue::create(definition("ordered", 10).check().unwrap(), [1; 32], NOW);
+    let mark = checkpoint.reach(&id, 1, "a", Known::of(&queue)).await.unwrap();
+    assert!(mark.allows(&queue));
+    let mut raw = definition("ordered", 10);
+    raw.claim_window_ms += 1_000;
+    queue.change(raw.check().unwrap(), None, NOW).unwrap();
+    assert!(!mark.allows(&queue), "a change is not written down");
+    let mark = checkpoint.reach(&id, 1, "a", Known::of(&queue)).await.unwrap();
+    assert!(mark.allows(&queue));
+    let mut mark = mark;
+    for command in [Command::Revoke, Command::SoldOut, Command::Restock, Command::Close] {
+        queue.command(&command, NOW).unwrap();
+        assert!(!mark.allows(&queue), "{command:?} is not written down");
+        mark = checkpoint.reach(&id, 1, "a", Known::of(&queue)).await.unwrap();
+        assert!(mark.allows(&queue));
+    }
+    let (_, read) = open(place).read(&id).await.unwrap().unwrap();
+    assert_eq!(read.definition(), queue.definition());
+    assert_eq!(read.view(NOW).phase, queue.view(NOW).phase);
+}
+
+/// A gateway that stops while it has the lock holds nobody up for good.
+async fn is_not_held_up(place: &RedisCheckpoint, check: impl FnOnce(Result<(), StoreError>)) {
+    let id: SaleId = "held".parse().unwrap();
+    let impatient = || Checkpoint::new(place, Duration::from_secs(2)).unwrap();
+    let (locked, is_locked) = std::sync::mpsc::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+    let (stopped, sale) = (impatient(), id.clone());
+    let held = tokio::spawn(async move {
+        let look = move |_| {
+            locked.send(()).unwrap();
+            // As long as the other one waits.
+            let _ = goes_on.recv();
+            Ok((None, ()))
+        };
+        let _ = stopped.look(&sale, look).await;
+    });
+    tokio::task::spawn_blocking(move || is_locked.recv().unwrap()).await.unwrap();
+    let waits = match place {
+        RedisCheckpoint::Folder(_) => impatient(),
+        #[cfg(feature = "postgres")]
+        RedisCheckpoint::Postgres(_) => open(place),
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(9), waits.look(&id, |_| Ok((None, ())))).await;
+    drop(go_on);
+    check(waited.expect("it is held up"));
+    held.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_there_is_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let mount = folder.path().join("mount");
+    let refused = reach(&open(&RedisCheckpoint::Folder(mount.clone())), 1, "a", &queue()).await.unwrap_err();
+    assert!(refused.to_string().contains("mounted"), "{refused}");
+    assert!(!mount.exists());
+}
+
+#[tokio::test]
+async fn nobody_else_may_read_the_secret_of_a_draw() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let draft = folder.path().join("drop.new");
+    std::fs::write(&draft, "of one that was killed").unwrap();
+    std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o644)).unwrap();
+    reach(&open(&RedisCheckpoint::Folder(folder.path().to_path_buf())), 1, "a", &queue()).await.unwrap();
+    for name in ["drop.json", "drop.lock"] {
+        let mode = std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
 }
 
 #[cfg(feature = "postgres")]
@@ -103,14 +199,15 @@ mod in_postgres {
     async fn a_database_keeps_its_promises() {
         // As strict as an operator may have set it up.
         let server = Postgres::start_with(&[("default_transaction_isolation", "repeatable read")]);
-        Box::pin(keeps_its_promises(&RedisCheckpoint::Postgres(server.create("sales")))).await;
+        let place = RedisCheckpoint::Postgres(server.create("sales"));
+        Box::pin(keeps_its_promises(&place)).await;
+        Box::pin(is_not_held_up(&place, Result::unwrap)).await;
         // Where the user may not make tables.
         let url = server.create("bare");
         server.psql("bare", "REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE USER gateway");
         let url = url.replace("postgres@", "gateway@");
         let checkpoint = open(&RedisCheckpoint::Postgres(url.clone()));
-        let refused = checkpoint.generation(&sale()).await;
-        assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
+        refused(checkpoint.read(&sale()).await.map(drop));
         let page = include_str!("postgres.rs");
         let (_, sql) = page.split_once("//! ```sql\n").unwrap();
         let sql = sql.split_once("//! ```").unwrap().0.replace("//!", "").replace("the_user", "gateway");
@@ -122,11 +219,10 @@ mod in_postgres {
     async fn a_database_that_does_not_answer_is_not_waited_for_for_long() {
         let server = Postgres::start();
         let place = RedisCheckpoint::Postgres(server.create("sales"));
-        open(&place).reach(&sale(), 1, Known::of(&queue())).await.unwrap();
+        reach(&open(&place), 1, "a", &queue()).await.unwrap();
         let impatient = Checkpoint::new(&place, Duration::from_millis(300)).unwrap();
         server.pause();
-        let refused = impatient.reach(&sale(), 2, Known::of(&queue())).await;
-        assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
+        refused(reach(&impatient, 2, "b", &queue()).await);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ropeline_queue::{DrawDefinition, TickInput};
+use ropeline_queue::{Command, DrawDefinition, Phase, TickInput};
 use ropeline_test_redis::{Durable, Server, eventually};
 
 use super::fixture::settings;
@@ -180,4 +180,52 @@ async fn a_draw_that_was_lost_is_the_same_draw() {
     let after = patiently(async || open().tick(&sale(), TickInput::default()).await).await;
     assert_eq!(after.draw, before.draw);
     assert!(after.next_arrival >= before.next_arrival);
+}
+
+/// Nobody joins any more, so nothing but the order itself is new.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_that_was_closed_stays_closed() {
+    let mut scene = Scene::new(Durable::Never).await;
+    let store = scene.gateway();
+    scene.join(&store, 0..10).await;
+    scene.tick(&store).await;
+    store.command(&sale(), Command::Revoke).await.unwrap().unwrap();
+    store.command(&sale(), Command::Close).await.unwrap().unwrap();
+    let before = store.view(&sale()).await.unwrap();
+    drop(store);
+    scene.server.again_empty();
+    let store = scene.gateway();
+    let after = patiently(async || store.view(&sale()).await).await;
+    assert_eq!((after.phase, after.epoch), (Phase::Closed, before.epoch));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_gateway_knows_is_put_back_after_two_losses() {
+    let mut scene = Scene::new(Durable::Always).await;
+    let (less, more) = (scene.gateway(), scene.gateway());
+    scene.join(&less, 0..50).await;
+    scene.join(&more, 50..60).await;
+    let first = scene.server.written();
+    scene.join(&more, 60..250).await;
+    scene.server.kill();
+    scene.server.cut(first);
+    scene.server.again();
+    scene.join(&less, 500_000..500_010).await;
+    let second = scene.server.written();
+    scene.join(&less, 500_010..500_100).await;
+    // It has heard of the first loss, and cannot put anything back before the second.
+    let Some(RedisCheckpoint::Folder(folder)) = scene.settings.checkpoint.clone() else { unreachable!() };
+    let away = folder.with_extension("away");
+    std::fs::rename(&folder, &away).unwrap();
+    while !matches!(more.view(&sale()).await, Err(StoreError::Io { .. })) {}
+    std::fs::rename(&away, &folder).unwrap();
+    drop(less);
+    scene.server.kill();
+    scene.server.cut(second);
+    scene.server.again();
+    let third = scene.gateway();
+    scene.join(&third, 600_000..600_010).await;
+    // Without any ticket being shown.
+    scene.join(&more, 60..250).await;
+    scene.history.check();
 }

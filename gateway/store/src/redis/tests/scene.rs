@@ -37,7 +37,9 @@ impl Scene<Server> {
 impl<S> Scene<S> {
     pub(super) async fn on(server: S, settings: RedisSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let checkpoint = Some(RedisCheckpoint::Folder(folder.path().join("checkpoint")));
+        let checkpoint = folder.path().join("checkpoint");
+        std::fs::create_dir(&checkpoint).unwrap();
+        let checkpoint = Some(RedisCheckpoint::Folder(checkpoint));
         let settings = RedisSettings { checkpoint, ..settings };
         let mut raw = definition("drop", CAP);
         raw.pace = Pace::Smooth { admit: 1_000, per_ms: 1_000, burst: 500 };
