@@ -201,6 +201,11 @@ pub struct Totals {
 }
 
 impl Core {
+    /// When something last happened in the sale, by its own clock.
+    pub const fn last_now(&self) -> UnixMillis {
+        self.last_now
+    }
+
     /// The numbers given so far, a range a lane.
     pub fn arrivals(&self) -> Vec<Range<Arrival>> {
         self.lines.iter().map(LineCore::given).collect()

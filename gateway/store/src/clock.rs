@@ -73,6 +73,12 @@ impl Steady {
         Self { now: wall, read_at: at, ahead_since: None }
     }
 
+    /// Begins at a first reading; if that is a leap ahead of what else is known of the time, at the latter, until the leap has
+    /// lasted.
+    pub(crate) const fn witnessed(wall: u64, witness: u64, at: Instant) -> Self {
+        Self::starting(if wall > witness.saturating_add(NOISE_MS) { witness } else { wall }, at)
+    }
+
     /// The time, after the clock that is followed has shown `wall`.
     pub(crate) fn read(&mut self, wall: u64, at: Instant) -> u64 {
         let elapsed = at.saturating_duration_since(self.read_at);
@@ -97,7 +103,7 @@ impl Steady {
 }
 
 /// Before 1970 there are no sales: a clock set that wrong reads as the epoch itself.
-fn wall_ms() -> u64 {
+pub(crate) fn wall_ms() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
 }
@@ -160,6 +166,17 @@ mod tests {
         assert_eq!(world.run(10, -20_000), -5_000);
         assert_eq!(world.run(60, -20_000), -20_000);
         assert_eq!(world.run(60, -20_000), -20_000);
+    }
+
+    #[test]
+    fn a_leap_at_the_start_is_believed_only_if_it_lasts() {
+        let (began, leapt) = (Instant::now(), START + 3_600_000);
+        let mut steady = Steady::witnessed(leapt, START, began);
+        assert_eq!(steady.read(leapt, began), START);
+        assert_eq!(steady.read(leapt + 9_000, began + Duration::from_secs(9)), START + 9_000);
+        assert_eq!(steady.read(leapt + 10_000, began + Duration::from_secs(10)), leapt + 10_000);
+        let mut steady = Steady::witnessed(START, leapt, began);
+        assert_eq!(steady.read(START, began), START, "the witness is the one that leapt");
     }
 
     #[test]

@@ -118,10 +118,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] for an address that makes no sense.
-    pub(super) fn new(
-        place: &RedisCheckpoint,
-        patience: Duration,
-    ) -> Result<Self, StoreError> {
+    pub(super) fn new(place: &RedisCheckpoint, patience: Duration) -> Result<Self, StoreError> {
         Ok(match place {
             RedisCheckpoint::Folder(folder) => Self::Folder(Folder::new(folder.clone(), patience)),
             #[cfg(feature = "postgres")]

@@ -21,7 +21,7 @@ use super::report::Counts;
 use super::standing::{Standing, Status, unreadable};
 use super::writes::Writes;
 use crate::StoreError;
-use crate::clock::Steady;
+use crate::clock::{Steady, wall_ms};
 
 /// Calls that may wait; further callers wait for room.
 pub(super) const INBOX: usize = 4_096;
@@ -283,7 +283,6 @@ impl Sale {
             batch.fill(inbox);
             let waits = batch.writes || self.waiting;
             let standing = self.ask(if waits { "wait" } else { "" }).await?;
-            let now = self.now(standing.now_ms);
             let current = match standing.status {
                 Status::None if self.replica.is_none() && !self.remember(&standing).await? => {
                     return Err(StoreError::UnknownSale(self.id.clone()));
@@ -327,7 +326,7 @@ impl Sale {
                         }
                         sleep(TURN * u32::try_from(before).unwrap_or(1)).await;
                     }
-                    _ => return Ok(now),
+                    _ => return Ok(self.now(standing.now_ms)),
                 }
             }
         }
@@ -354,13 +353,18 @@ impl Sale {
         }
     }
 
-    /// The store's time, from a reading of the server's clock.
-    fn now(&mut self, server_ms: u64) -> UnixMillis {
+    /// The store's time, from a reading of the server's clock. The sale itself and this machine's clock bear witness to the
+    /// first: a gateway may start while the server's is set wrong.
+    pub(super) fn now(&mut self, server_ms: u64) -> UnixMillis {
         if let Some(given) = &self.shared.clock {
             return given.now();
         }
         let read_at = Instant::now();
-        let clock = self.clock.get_or_insert_with(|| Steady::starting(server_ms, read_at));
+        let replica = self.replica.as_ref();
+        let clock = self.clock.get_or_insert_with(|| {
+            let witness = replica.map_or(0, |replica| replica.queue.core().last_now().0).max(wall_ms());
+            Steady::witnessed(server_ms, witness, read_at)
+        });
         UnixMillis(clock.read(server_ms, read_at))
     }
 

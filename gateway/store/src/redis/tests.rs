@@ -8,11 +8,13 @@
 //! | a commit is asked for again | the same |
 //! | the run id of the server | `losing::a_tail_that_was_lost_with_its_gateways_is_passed_over` |
 //! | the generation in the checkpoint | `checkpoint::tests::a_folder_keeps_its_promises` |
+//! | a generation is handed out once | the same |
 //! | the checkpoint, ahead of use | `losing::a_server_and_its_gateways_gone_leave_the_checkpoint` |
 //! | what may be lost is passed over | `losing::a_tail_that_was_lost_with_its_gateways_is_passed_over` |
 //! | the version that a batch was run on | `racing`, `failing::a_gateway_stopped_in_a_commit_overwrites_nothing_when_it_goes_on` |
 //! | a refused batch is taken back | `racing::eight_gateways_admit_one_at_a_time` |
 //! | turns | `fairness::of_two_gateways_flat_out_neither_is_passed_over` |
+//! | a turn begins once | `fairness::a_turn_that_is_only_asked_for_again_and_again_ends` |
 //! | the server's clock is held steady | `failing::no_lease_ends_early_and_nobody_is_called_early_by_a_clock_that_is_set` |
 //! | the sale's time never goes back | `fixture::one_server::a_clock_that_steps_back_calls_nobody` |
 //! | nor does what a replica has seen of it | `racing::time_that_was_seen_without_a_commit_does_not_go_back` |

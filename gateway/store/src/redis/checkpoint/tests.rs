@@ -27,7 +27,12 @@ fn join(queue: &mut Queue, who: std::ops::Range<u64>) {
 }
 
 /// Asks for `queue` to go as far as it has, in a line of that generation.
-async fn reach(checkpoint: &Checkpoint, generation: u64, line: &str, queue: &Queue) -> Result<Mark, StoreError> {
+async fn reach(
+    checkpoint: &Checkpoint,
+    generation: u64,
+    line: &str,
+    queue: &Queue,
+) -> Result<Mark, StoreError> {
     checkpoint.reach(&sale(), generation, line, Known::of(queue)).await
 }
 

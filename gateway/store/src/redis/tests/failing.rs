@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
 use ropeline_queue::{Arrival, Command as Order, Joined, Pace, SaleId, TickInput};
@@ -14,9 +14,10 @@ use super::history::History;
 use super::racing::{sale, visitor};
 use super::scene::{CAP, Scene, patiently};
 use crate::contract::definition;
+use crate::redis::sale::Sale;
 use crate::redis::standing::Standing;
 use crate::redis::{RedisCheckpoint, RedisServers, RedisSettings, RedisStore, Shared, keys};
-use crate::{Join, QueueStore, StoreError};
+use crate::{Clock, Join, QueueStore, StoreError, SystemClock};
 
 fn join(who: u64) -> Vec<Join> {
     vec![Join::of(visitor(who))]
@@ -155,6 +156,16 @@ async fn a_commit_whose_answer_is_lost_takes_effect_once() {
     assert!(first.new, "it was taken for somebody else's");
     assert_eq!(joined(around.join(&sale(), join(100)).await).arrival, first.arrival);
     assert!(store.redis_report().uncertain >= 6, "{:?}", store.redis_report());
+}
+
+#[tokio::test]
+async fn a_gateway_that_starts_while_the_servers_clock_is_ahead_does_not_follow_it() {
+    let server = Server::start(Durable::Never);
+    let store = RedisStore::open(&settings(RedisServers::Single(server.url()))).unwrap();
+    let wall = SystemClock::new().now().0;
+    let mut sale = Sale::new(sale(), Arc::clone(&store.shared), "a".into());
+    let now = sale.now(wall + 3_600_000).0;
+    assert!(now < wall + 1_800_000, "the leap of {} ms was believed at once", now - wall);
 }
 
 // === Gateways ===
