@@ -63,7 +63,7 @@ async fn tls_with_both_certificates_and_a_user_with_the_documented_rights_is_eno
         .set("store", "redis_ca", &file("ca.pem", &certificates.authority))
         .set("store", "redis_client_certificate", &file("client.pem", &certificates.client))
         .set("store", "redis_client_key", &file("client.key", &certificates.client_key))
-        .set("store", "checkpoint", &format!("{:?}", folder.path().join("checkpoint")));
+        .set("store", "checkpoint", &format!("{:?}", folder.path()));
     let mut gateway = Gateway::start(settings, &[sale_for_one()]).await;
     let (inside, waiting) = two(&gateway).await;
     assert_eq!(inside.leave(SALE).await.status, StatusCode::NO_CONTENT);
@@ -89,7 +89,7 @@ async fn when_sentinels_make_a_replica_the_master_the_queue_goes_on_and_everybod
     let settings = Settings::new(shop.address())
         .set("store", "redis_sentinel", &format!("[{:?}]", sentinel.url()))
         .set("store", "redis_sentinel_service", &format!("\"redis://{}\"", sentinel.service()))
-        .set("store", "checkpoint", &format!("{:?}", folder.path().join("checkpoint")));
+        .set("store", "checkpoint", &format!("{:?}", folder.path()));
     let gateway = Gateway::start(settings, &[sale_for_one()]).await;
     let (inside, waiting) = two(&gateway).await;
     let before = waiting.status(SALE).await.json();
