@@ -14,8 +14,8 @@ use crate::redis::{RedisCheckpoint, RedisServers, RedisSettings, RedisStore, key
 use crate::{Join, QueueStore};
 
 /// The commits of others that a batch lets pass at most, for each gateway: one before its turn begins, one in the turn, and
-/// as many again for a turn that a busy machine let run out.
-const ROUNDS: u64 = 4;
+/// as many again for each of a few turns that a busy machine let run out.
+const ROUNDS: u64 = 12;
 
 const CALLERS: u64 = 8;
 const BATCHES: u64 = 30;
