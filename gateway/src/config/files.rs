@@ -31,21 +31,27 @@ pub(super) fn variable(name: &str) -> Result<(), Fault> {
 /// # Errors
 /// When it is missing, unreadable, no regular file, or longer.
 pub fn read(path: &Path, max: u64) -> Result<Vec<u8>, Fault> {
+    read_as(path, max, &path.display().to_string())
+}
+
+/// The same of a file with a secret, which may have been written where the file was to be named.
+pub(super) fn read_secret(path: &Path, max: u64) -> Result<Vec<u8>, Fault> {
+    read_as(path, max, &shown(path))
+}
+
+fn read_as(path: &Path, max: u64, shown: &str) -> Result<Vec<u8>, Fault> {
     let unreadable = |error: std::io::Error| {
-        Fault::new(format!("cannot read {}: {error}", shown(path)), "check the path and the file's owner")
+        Fault::new(format!("cannot read {shown}: {error}"), "check the path and the file's owner")
     };
     // Looked at before it is opened: opening a pipe would wait for its other end.
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
     if !metadata.is_file() {
-        return Err(Fault::new(format!("{} is not a file", shown(path)), "name a regular file"));
+        return Err(Fault::new(format!("{shown} is not a file"), "name a regular file"));
     }
     let mut bytes = Vec::new();
     File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length > max) {
-        return Err(Fault::new(
-            format!("{} is longer than {max} bytes", shown(path)),
-            "is it the right file?",
-        ));
+        return Err(Fault::new(format!("{shown} is longer than {max} bytes"), "is it the right file?"));
     }
     Ok(bytes)
 }

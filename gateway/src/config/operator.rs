@@ -21,7 +21,7 @@ pub(super) fn read(section: Section<'_>) -> Option<OperatorAccess> {
     let metrics_open = section.or("metrics_open", false, |item| item.bool());
     let from_file = section.try_get("token_file", |item| {
         let path = item.path()?;
-        let bytes = files::read(&path, 4_096)?;
+        let bytes = files::read_secret(&path, 4_096)?;
         let token = OperatorToken::parse(&String::from_utf8_lossy(&bytes))?;
         Ok((token, files::readable_by_others(&path)))
     });

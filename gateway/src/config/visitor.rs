@@ -101,7 +101,7 @@ fn cookie_secrets(section: &Section<'_>) -> Option<Vec<CookieSecret>> {
     }
     let read = section.list(key, |item| {
         let path = item.path()?;
-        let bytes = files::read(&path, 4_096)?;
+        let bytes = files::read_secret(&path, 4_096)?;
         let secret = CookieSecret::parse(&String::from_utf8_lossy(&bytes))?;
         Ok((secret, files::readable_by_others(&path)))
     })?;

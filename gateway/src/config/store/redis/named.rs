@@ -45,7 +45,7 @@ impl Keys {
         });
         let from_file = section.try_get(self.file, |item| {
             let path = item.path()?;
-            let bytes = files::read(&path, MAX)?;
+            let bytes = files::read_secret(&path, MAX)?;
             let read = parse(&String::from_utf8_lossy(&bytes))?;
             if let Some(fault) = files::readable_by_others(&path).filter(|_| secret(&read)) {
                 section.warn(self.file, fault);
