@@ -175,8 +175,8 @@ impl Answer {
                 "payment_too_late",
                 "The payment came too late",
                 format!(
-                    "The hold ended before the payment was certain, and the unit went back to the others. {} You may \
-                     reserve again.",
+                    "{} before the payment was certain, and the unit went back to the others. {} You may reserve again.",
+                    if hold.state == Hold::Cancelled { "You gave it back" } else { "The hold ended" },
                     money(state)
                 ),
             )),
@@ -502,6 +502,19 @@ mod tests {
             assert_eq!((answer.status, answer.text("code")), (402, "payment_declined"));
             let detail = answer.text("detail");
             assert!(detail.contains("Your bank said no. Nothing was charged"), "{detail}");
+        }
+    }
+
+    #[test]
+    fn who_gave_a_hold_back_is_not_told_that_it_ended() {
+        for (state, told) in
+            [(Hold::Cancelled, "You gave it back before"), (Hold::Expired, "The hold ended before")]
+        {
+            let mut over = purchase(Payment::Voided, None);
+            over.reservation.state = state;
+            let answer = Answer::purchased(&over);
+            assert_eq!((answer.status, answer.text("code")), (409, "payment_too_late"));
+            assert!(answer.text("detail").starts_with(told), "{}", answer.text("detail"));
         }
     }
 }

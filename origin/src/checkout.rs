@@ -232,6 +232,18 @@ pub fn report(hold: Hold, payment: Payment, report: Report) -> Step {
     }
 }
 
+/// Whether `report` is a no of the payment service, of which a reason is kept: that tells it from a payment that was shut
+/// because its hold was over, by whoever found it so.
+#[must_use]
+pub fn is_refusal(hold: Hold, payment: Payment, report: Report) -> bool {
+    match report {
+        _ if payment == Payment::Voiding => false,
+        Report::Declined | Report::NeverHeard | Report::CaptureRefused => true,
+        Report::Voided => !matches!(hold, Hold::Cancelled | Hold::Expired),
+        Report::Authorised | Report::Captured | Report::Refunded => false,
+    }
+}
+
 // === impl Hold ===
 
 impl Hold {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -115,6 +116,12 @@ total = {total}
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.port.address()
+    }
+
+    /// Where the service keeps its files: its books, `origin.db` unless they are on a server, and the test provider's,
+    /// `payments.db`.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The process.

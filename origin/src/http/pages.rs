@@ -305,11 +305,18 @@ pub(super) fn purchase(purchase: &Purchase, product_name: &str) -> String {
                 answer::money(purchase.state)
             ),
         ),
+        (_, None) if hold.state == Hold::Cancelled => (
+            "You gave it back, and nothing was charged",
+            format!(
+                "<p class=\"note\" role=\"status\">You gave your unit back before the payment was certain. Whatever your bank \
+                 set aside is released.</p>\n{retry}"
+            ),
+        ),
         (_, None) => (
             "Too late, and nothing was charged",
             format!(
-                "<p class=\"note bad\" role=\"alert\">Your hold was over before the payment was certain. What your bank set \
-                 aside is released.</p>\n{retry}"
+                "<p class=\"note bad\" role=\"alert\">Your hold was over before the payment was certain. Whatever your bank \
+                 set aside is released.</p>\n{retry}"
             ),
         ),
     };

@@ -68,6 +68,7 @@ suite! {
         the_end_of_a_hold_agrees_with_the_state_machine,
         a_total_can_grow_but_not_below_what_is_taken,
         money_that_moved_as_the_hold_ended_buys_another_unit_if_there_is_one,
+        what_is_shut_because_its_hold_is_over_was_refused_by_nobody,
         a_writer_that_commits_no_more_is_unhealthy;
     stops:
         a_product_whose_books_differ_is_stopped_until_they_add_up,

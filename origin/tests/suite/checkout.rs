@@ -74,7 +74,8 @@ async fn lost_replies_and_lost_webhooks_are_made_up_for() {
     for (visitor, card) in [("ann", "test_lost_reply"), ("bob", "test_silent")] {
         let held = shop.held(visitor).await;
         let paid = shop.pay(visitor, "k", &held, card).await;
-        assert_eq!(paid.status, 202, "{}", paid.body);
+        // Sold already where somebody else was quicker to ask than this call to answer.
+        assert!(matches!(paid.status.as_u16(), 201 | 202), "{}", paid.body);
         shop.settled(visitor, paid.header("location").unwrap(), &["sold"]).await;
     }
     assert_eq!(shop.payments().await, ["captured", "captured"]);
@@ -111,6 +112,31 @@ async fn a_late_authorisation_is_voided_and_no_money_moves() {
     assert_eq!(shop.pay("bob", "k2", &bob.body, "test_accepted").await.status, 201);
     let page = said(shop.get("ann", path).header("accept", "text/html")).await;
     assert!(page.text.contains("Too late, and nothing was charged"), "{}", page.text);
+}
+
+/// The reconciler finds a payment that nobody told of, for a hold that is over, and shuts it: nobody has refused anything.
+#[tokio::test]
+async fn a_payment_that_is_shut_because_its_hold_is_over_is_not_called_refused() {
+    for (given_back, told) in
+        [(false, "Too late, and nothing was charged"), (true, "You gave it back, and nothing was charged")]
+    {
+        let shop = Shop::open(1).await;
+        let held = shop.held("ann").await;
+        let slow = shop.pay("ann", "k", &held, "test_slow").await;
+        if given_back {
+            let cancel = format!("{}/cancel", held["links"]["self"].as_str().unwrap());
+            assert_eq!(said(shop.post("ann", "c", &cancel, &json!({}))).await.status, 204);
+        } else {
+            shop.let_holds_run_out().await;
+        }
+        shop.let_the_bank_decide_unheard().await;
+        let path = slow.header("location").unwrap();
+        let voided = shop.settled("ann", path, &["voided"]).await;
+        assert_eq!(voided.body["reason"], Value::Null, "{}", voided.text);
+        assert_eq!((shop.payments().await, shop.stock().await), (vec!["voided".to_owned()], (1, 0, 0)));
+        let page = said(shop.get("ann", path).header("accept", "text/html")).await;
+        assert!(page.text.contains(told), "{}", page.text);
+    }
 }
 
 #[tokio::test]
@@ -189,8 +215,9 @@ async fn webhooks_are_believed_by_signature_and_time_alone() {
     let held = shop.held("ann").await;
     let slow = shop.pay("ann", "k", &held, "test_at_once").await;
     let captured = event("evt_1", "payment.captured", &slow.body);
-    let now = unix_seconds();
-    for (time, secret) in [(now, "whsec_forged_forged"), (now - 310, SECRET), (now + 310, SECRET)] {
+    // To the second it counts in a test without a network: here time goes by on the way.
+    for (off, secret) in [(0, "whsec_forged_forged"), (-400, SECRET), (400, SECRET)] {
+        let time = unix_seconds().saturating_add_signed(off);
         let refused = shop.webhook(&captured, time, secret).await;
         assert_eq!((refused.status.as_u16(), refused.code()), (400, "webhook_signature"), "{}", refused.text);
     }
@@ -198,9 +225,10 @@ async fn webhooks_are_believed_by_signature_and_time_alone() {
     assert_eq!(said(unsigned).await.code(), "webhook_signature");
     let path = slow.header("location").unwrap();
     assert_eq!(said(shop.get("ann", path)).await.body["state"], "authorising");
-    assert_eq!(shop.webhook(&captured, now - 290, SECRET).await.status, 200);
+    assert_eq!(shop.webhook(&captured, unix_seconds() - 200, SECRET).await.status, 200);
     assert_eq!(said(shop.get("ann", path)).await.body["state"], "sold");
     assert_eq!(shop.stock().await, (0, 0, 1));
+    let now = unix_seconds();
     assert_eq!(shop.webhook(&json!({ "id": 1 }), now, SECRET).await.code(), "body_invalid");
     let unknown = event("evt_2", "payment.captured", &json!({ "id": "pur_none" }));
     assert_eq!(shop.webhook(&unknown, now, SECRET).await.status, 200);

@@ -206,7 +206,8 @@ impl Shop {
 
     /// Asks until the purchase is in one of `states`; how long that may take is bounded, not measured.
     pub async fn settled(&self, visitor: &str, path: &str, states: &[&str]) -> Said {
-        for _ in 0..600 {
+        // What is left to the reconciler is asked about after longer and longer pauses, up to a minute.
+        for _ in 0..2_400 {
             let said = said(self.get(visitor, path)).await;
             if states.contains(&said.body["state"].as_str().unwrap_or_default()) {
                 return said;
@@ -239,6 +240,14 @@ impl Shop {
     /// The bank decides now what it would have decided in an hour.
     pub async fn let_the_bank_decide(&self) {
         sqlx::query("UPDATE payments SET due_at = 1 WHERE due_at IS NOT NULL")
+            .execute(&mut self.payment_books().await)
+            .await
+            .unwrap();
+    }
+
+    /// The bank has said yes, and its message never comes.
+    pub async fn let_the_bank_decide_unheard(&self) {
+        sqlx::query("UPDATE payments SET due_at = NULL, status = 'authorised' WHERE due_at IS NOT NULL")
             .execute(&mut self.payment_books().await)
             .await
             .unwrap();

@@ -21,7 +21,7 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
                       missing_required_header,unsupported_method,allow_header_conformance,\
                       ensure_resource_availability,ignored_auth";
 /// The whole run.
-const TIME: Duration = Duration::from_secs(120);
+const TIME: Duration = Duration::from_secs(240);
 
 fn schemathesis() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME")

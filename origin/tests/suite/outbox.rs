@@ -29,7 +29,8 @@ fn hook(base: &str, secrets: &[&str]) -> RawOutbox {
         name: "hook".into(),
         url: format!("{base}/events?key=1"),
         secrets: secrets.iter().map(|secret| (*secret).to_owned()).collect(),
-        timeout_seconds: 5,
+        // What comes twice is not to come of a slow machine.
+        timeout_seconds: 60,
     };
     RawOutbox { webhooks: vec![webhook], ..RawOutbox::default() }
 }

@@ -100,11 +100,7 @@ async fn report<T: Tx>(
         if step.payment == Payment::Refunding {
             tracing::warn!(purchase = id, "money was captured without a hold; it is given back");
         }
-        // The reason tells a refusal of the payment service from a hold that was over; see `Answer::purchased`.
-        if matches!(report, Report::Declined | Report::NeverHeard | Report::CaptureRefused | Report::Voided)
-            && purchase.reason.is_none()
-            && purchase.state != Payment::Voiding
-        {
+        if checkout::is_refusal(hold.state, purchase.state, report) && purchase.reason.is_none() {
             purchase.reason =
                 Some(reason.unwrap_or("The payment service did not take the payment.").to_owned());
         }

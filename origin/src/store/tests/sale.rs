@@ -362,6 +362,30 @@ pub(super) async fn money_that_moved_as_the_hold_ended_buys_another_unit_if_ther
     assert!(store.audit().await.unwrap().balanced);
 }
 
+pub(super) async fn what_is_shut_because_its_hold_is_over_was_refused_by_nobody(bench: &Bench) {
+    let store = bench.open(&[counted(9)], settings()).await;
+    for (end, report, said, reason) in [
+        (Hold::Expired, Report::Voided, None, None),
+        (Hold::Cancelled, Report::Voided, None, None),
+        (Hold::Held, Report::Voided, None, Some("The payment service did not take the payment.")),
+        (Hold::Expired, Report::Declined, Some("No."), Some("No.")),
+        (Hold::Cancelled, Report::Declined, Some("No."), Some("No.")),
+    ] {
+        let visitor = format!("{end:?} {report:?}");
+        let id = held(&store, &visitor, 1).await;
+        let purchase = begun(&store, &visitor, &id).await;
+        match end {
+            Hold::Expired => bench.run_out(&[&id]).await,
+            Hold::Cancelled => {
+                store.cancel(visitor.clone(), id, None).await.unwrap();
+            }
+            _ => {}
+        }
+        let after = store.report(purchase, report, said.map(str::to_owned)).await.unwrap().unwrap();
+        assert_eq!((after.reservation.state, after.reason.as_deref()), (end, reason), "{visitor}");
+    }
+}
+
 pub(super) async fn a_writer_that_commits_no_more_is_unhealthy(bench: &Bench) {
     let store = bench.open(&[counted(1)], settings()).await;
     let opened = store.committed_at();

@@ -34,6 +34,8 @@ impl Stage {
             goods: &goods,
             payment_service: &service.base_url(),
             receiver: &receiver.base,
+            hold: 300,
+            timeout: 20,
         };
         let world = tokio::task::block_in_place(|| World::build(store, place, &around));
         Self { world, service, _receiver: receiver, gate, client: client() }
@@ -74,8 +76,8 @@ impl Stage {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_one_key_different_bodies_and_the_first_dies() {
-    // So slow that the first node is in the middle of it.
-    let slow = Plan { delayed: 1_000, delay: Duration::from_millis(800), seed: 3, ..Plan::calm() };
+    // So slow that the first node is in the middle of it, however slow this is itself.
+    let slow = Plan { delayed: 1_000, delay: Duration::from_secs(36_000), seed: 3, ..Plan::calm() };
     let mut stage = Stage::build(Store::Postgres, &std::env::temp_dir(), slow, 100).await;
     let held = stage.reserve(0, "ann", 1).await.unwrap();
     let pay = held.body["links"]["purchases"].as_str().unwrap().to_owned();

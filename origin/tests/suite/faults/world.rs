@@ -22,7 +22,7 @@ use crate::stripe::{ACCOUNT, ENDPOINT};
 
 /// How long a node may take to start, with a database that is recovering, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// How long holds last, in seconds.
+/// How long holds last in a sale, in seconds.
 pub(super) const HOLD: u64 = 3;
 /// How much of a log is shown when a run fails.
 const LOG_TAIL: u64 = 6_000;
@@ -41,6 +41,10 @@ pub(super) struct Surroundings<'a> {
     pub(super) payment_service: &'a str,
     /// Where events are told.
     pub(super) receiver: &'a str,
+    /// How long holds last, in seconds.
+    pub(super) hold: u64,
+    /// How long the payment service is waited for, in seconds.
+    pub(super) timeout: u64,
 }
 
 /// All processes of a run. They end with it.
@@ -175,16 +179,16 @@ fn program() -> Command {
 }
 
 fn configuration(database: &str, folder: &Path, around: &Surroundings<'_>) -> String {
-    let Surroundings { gate: _, goods, payment_service, receiver } = around;
+    let Surroundings { gate: _, goods, payment_service, receiver, hold, timeout } = around;
     let jwks = folder.join("jwks.json");
     let mut text = format!(
         "listen = '127.0.0.1:0'\ndatabase = '{database}'\npublic_url = 'https://shop.example'\n\
-         hold_seconds = {HOLD}\nhold_extension_seconds = 2\n\
+         hold_seconds = {hold}\nhold_extension_seconds = 2\n\
          [limits]\nunits_per_visitor = 4\n\
          [admission]\njwks_file = '{}'\nissuer = '{ISSUER}'\naudience = '{SALE}'\n\
          [payments]\nprovider = 'stripe'\nreconcile_seconds = 1\n\
          [payments.stripe]\nsecret_key = '{ACCOUNT}'\nwebhook_secrets = ['{ENDPOINT}']\n\
-         base_url = '{payment_service}'\nat_once = ['ideal']\ntimeout_seconds = 1\n\
+         base_url = '{payment_service}'\nat_once = ['ideal']\ntimeout_seconds = {timeout}\n\
          [[outbox.webhooks]]\nname = 'run'\nurl = '{receiver}'\nsecrets = ['{SECRET}']\ntimeout_seconds = 5\n",
         jwks.display()
     );
