@@ -253,12 +253,14 @@ impl Answer {
 
     /// 422: more than one visitor may hold.
     #[must_use]
-    pub(crate) fn too_many(product: &Product) -> Self {
+    ///
+    /// `asked`: the member that asked for so many.
+    pub(crate) fn too_many(product: &Product, asked: &str) -> Self {
         Self::problem(
             422,
             "quantity_too_large",
             "Too many for one visitor",
-            format!("quantity: at most {} of this product; ask for fewer.", product.max_quantity),
+            format!("{asked}: at most {} of this product; ask for fewer.", product.max_quantity),
         )
         .with(|more| more.max_quantity = Some(product.max_quantity))
         .page(format!("/products/{}", product.id))
@@ -346,11 +348,7 @@ impl Answer {
                 "It needs no more time",
                 "The payment has been authorised, so the unit is yours whatever the time.",
             ),
-            ExtendRefusal::Over => (
-                "hold_over",
-                "The hold is over",
-                "The time to pay is over and the unit went back to the others. Reserve again.",
-            ),
+            ExtendRefusal::Over => ("hold_over", "The hold is over", over(hold)),
         };
         Self::problem(409, code, title, detail)
             .with(|more| more.reservation = Some(hold.path()))
@@ -398,7 +396,7 @@ impl Answer {
                 409,
                 "hold_over",
                 "The hold is over",
-                "The time to pay is over and the unit went back to the others. No payment was started. Reserve again.",
+                format!("{} No payment was started.", over(hold)),
             ),
         }
         .with(|more| more.reservation = Some(hold.path()))
@@ -451,6 +449,14 @@ pub(crate) fn money(payment: Payment) -> &'static str {
         Payment::Voiding | Payment::Voided => "Nothing was charged: what was set aside is released.",
         Payment::Refunding => "The money that was taken is being given back in full.",
         Payment::Refunded => "The money that was taken has been given back in full.",
+    }
+}
+
+/// Why a hold is over, and what to do.
+fn over(hold: &Reservation) -> &'static str {
+    match hold.state {
+        Hold::Cancelled => "You gave it back, and the unit went back to the others. Reserve again.",
+        _ => "The time to pay is over and the unit went back to the others. Reserve again.",
     }
 }
 

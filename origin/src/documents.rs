@@ -138,10 +138,18 @@ pub(crate) struct ReservationLinks {
     pub this: String,
     /// The checkout page.
     pub checkout: String,
-    /// Where to pay.
-    pub purchases: String,
-    /// Where to have more time.
-    pub extension: String,
+    /// Where to pay; not once the units are certain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub purchases: Option<String>,
+    /// Where to have more time; not once the units are certain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub extension: Option<String>,
+    /// The last payment for it, where the reservation or the purchase was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub purchase: Option<String>,
 }
 
 /// A purchase.

@@ -1,6 +1,6 @@
 //! `ropeline-origin`: the reservation service from the command line.
 
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -129,6 +129,10 @@ enum OutboxCommand {
 
 fn main() -> ExitCode {
     let Err(error) = run(Arguments::parse().command) else { return ExitCode::SUCCESS };
+    // Whoever read the output, as `head` does, has read enough.
+    if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
     let _ = writeln!(std::io::stderr(), "Error: {}", words(&error));
     ExitCode::FAILURE
 }
@@ -226,11 +230,11 @@ fn audit(config: &Path, resume: Option<&str>) -> anyhow::Result<()> {
             }
         }
         let audit = operator::audit(&config).await?;
-        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&audit)?)?;
+        let written = writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&audit)?);
         if !audit.balanced {
             bail!("the books do not add up");
         }
-        Ok(())
+        Ok(written?)
     })
 }
 

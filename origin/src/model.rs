@@ -115,6 +115,8 @@ pub struct ProductAudit {
     pub sold: i64,
     /// Whether `total = available + held + sold`, and the stock's own counters and numbered units say the same.
     pub balanced: bool,
+    /// What does not add up, a sentence for each; empty when it is balanced.
+    pub differs: Vec<String>,
     /// Whether its sale is stopped.
     pub stopped: bool,
 }
@@ -159,6 +161,32 @@ impl Kind {
     #[must_use]
     pub(crate) fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
+// === impl ProductAudit ===
+
+impl ProductAudit {
+    /// The books of a product whose parts differ in what `differs` says: counters, buckets or units.
+    pub(crate) fn new(
+        id: String,
+        [total, available, held, sold]: [i64; 4],
+        stopped: bool,
+        differs: Vec<String>,
+    ) -> Self {
+        let mut differs = differs;
+        if total != available + held + sold {
+            differs.insert(
+                0,
+                format!("total is {total}, but available + held + sold is {}", available + held + sold),
+            );
+        }
+        Self { id, total, available, held, sold, balanced: differs.is_empty(), differs, stopped }
+    }
+
+    /// What to say of numbered units that differ, one of which is `label`.
+    pub(crate) fn unfit_unit(label: &str) -> String {
+        format!("unit {label:?}, and maybe others, is not as the reservation says that has it")
     }
 }
 
@@ -257,10 +285,16 @@ impl Reservation {
             links: ReservationLinks {
                 this: self.path(),
                 checkout: self.page(),
-                purchases: format!("{}/purchases", self.path()),
-                extension: format!("{}/extension", self.path()),
+                purchases: self.may_change().then(|| format!("{}/purchases", self.path())),
+                extension: self.may_change().then(|| format!("{}/extension", self.path())),
+                purchase: None,
             },
         }
+    }
+
+    /// Not once it is certain whose the units are: then there is nothing to pay or to extend.
+    fn may_change(&self) -> bool {
+        !matches!(self.state, Hold::Capturing | Hold::Sold)
     }
 }
 
@@ -276,6 +310,8 @@ impl Purchase {
     /// As answered to programs.
     #[must_use]
     pub(crate) fn document(&self) -> PurchaseDocument {
+        let mut reservation = self.reservation.document();
+        reservation.links.purchase = Some(self.path());
         PurchaseDocument {
             id: self.id.clone(),
             state: self.state,
@@ -283,7 +319,7 @@ impl Purchase {
             amount_minor: self.reservation.amount_minor,
             currency: self.reservation.currency.clone(),
             created_at: self.created_at,
-            reservation: self.reservation.document(),
+            reservation,
             next_action: self.redirect_url.clone().map(|redirect_to| NextAction { redirect_to }),
             links: PurchaseLinks { this: self.path() },
         }

@@ -53,6 +53,11 @@ enum Outcome {
         /// Whether other events would fare no better.
         down: bool,
     },
+    /// There was nobody to take it, so that no try of it is used up.
+    Unreachable {
+        /// In a few words.
+        why: String,
+    },
     /// It never will be.
     Never {
         /// In a few words.
@@ -77,7 +82,8 @@ pub(crate) struct Relay {
     health: Health,
 }
 
-/// Whether the sink is there. While it is not, it is tried with one event at a time, so that the others keep their tries.
+/// Whether the sink is there. While it is not, it is tried with one event at a time, so that the others keep their tries; the
+/// one keeps its own if there was nobody to take it.
 #[derive(Debug, Default)]
 struct Health {
     /// How often it was found to be down, in a row.
@@ -121,17 +127,20 @@ impl Health {
     }
 
     fn note(&mut self, outcome: &Outcome, now: Instant) {
-        match outcome {
-            Outcome::Failed { after, down: true, .. } => {
-                // What was under way when it broke says nothing new.
-                if self.may_try(now) {
-                    self.downs = self.downs.saturating_add(1);
-                    let pause = pause_after(self.downs, OF_A_SINK);
-                    let wanted = after.unwrap_or_default().min(pauses::OF_AN_EVENT);
-                    self.rests_until = Some(now + pause.max(wanted));
-                }
+        let after = match outcome {
+            Outcome::Failed { after, down: true, .. } => *after,
+            Outcome::Unreachable { .. } => None,
+            Outcome::Taken | Outcome::Never { .. } | Outcome::Failed { down: false, .. } => {
+                *self = Self::default();
+                return;
             }
-            _ => *self = Self::default(),
+        };
+        // What was under way when it broke says nothing new.
+        if self.may_try(now) {
+            self.downs = self.downs.saturating_add(1);
+            let pause = pause_after(self.downs, OF_A_SINK);
+            let wanted = after.unwrap_or_default().min(pauses::OF_AN_EVENT);
+            self.rests_until = Some(now + pause.max(wanted));
         }
     }
 }
@@ -230,8 +239,14 @@ impl Relay {
             Outcome::Failed { why, after, .. } => {
                 let times = u32::try_from(*tries).unwrap_or(u32::MAX);
                 let pause = pause_after(times, pauses::OF_AN_EVENT).max(after.unwrap_or_default());
-                Fate::Again { wait_ms: i64::try_from(pause.as_millis()).unwrap_or(i64::MAX / 2), why }
+                Fate::Again {
+                    wait_ms: i64::try_from(pause.as_millis()).unwrap_or(i64::MAX / 2),
+                    why,
+                    tried: true,
+                }
             }
+            // The sink rests, so the event need not.
+            Outcome::Unreachable { why } => Fate::Again { wait_ms: 0, why, tried: false },
         };
         match &fate {
             Fate::Told => tracing::debug!(sink = self.name, id, kind, "told"),

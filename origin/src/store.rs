@@ -544,8 +544,10 @@ impl Store {
     pub(crate) async fn guard(&self) -> Result<Audit, StoreError> {
         let mut audit = self.audit().await?;
         for product in audit.products.iter_mut().filter(|product| !product.balanced) {
-            let ProductAudit { id, total, available, held, sold, .. } = &*product;
-            let why = format!("total = {total}, available = {available}, held = {held}, sold = {sold}");
+            let ProductAudit { id, total, available, held, sold, differs, .. } = &*product;
+            let differs = differs.join("; ");
+            let why =
+                format!("total = {total}, available = {available}, held = {held}, sold = {sold}: {differs}");
             if !product.stopped && self.stop(id.clone(), why.clone()).await? {
                 tracing::error!(product = id, why, "the books do not add up; its sale is stopped");
             }

@@ -123,6 +123,7 @@ mod tests {
             held: 0,
             sold: 1,
             balanced: true,
+            differs: Vec::new(),
             stopped: false,
         };
         (SaleDocument::from(&queue.view(now)), Audit { balanced: true, products: vec![product] })

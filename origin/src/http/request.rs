@@ -24,6 +24,8 @@ pub(super) const LARGEST_BODY: usize = 16 * 1024;
 const LARGEST_WEBHOOK: usize = 256 * 1024;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
+/// How long is looked for how the visitor stands, with an answer that is there.
+const FEEDBACK_TIME: Duration = Duration::from_secs(2);
 /// Whence a browser says that a request comes.
 const SITE: &str = "sec-fetch-site";
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -127,7 +129,8 @@ pub(super) async fn admit(State(app): State<App>, request: Request, next: Next) 
         Err(answer) => respond::answer(flavour, &answer),
     };
     // After the call, which may have changed it. Nothing said is better than the call's answer lost.
-    let lease = app.store.lease(&visitor).await.unwrap_or_default();
+    let lease = tokio::time::timeout(FEEDBACK_TIME, app.store.lease(&visitor)).await;
+    let lease = lease.ok().and_then(Result::ok).flatten();
     respond::feedback(&mut response, lease, app.store.stock(), app.load.percent());
     drop(busy);
     response

@@ -234,11 +234,12 @@ pub(super) async fn reserve(State(app): State<App>, Id(product): Id, call: Call)
     ))]
 pub(super) async fn reservation(State(app): State<App>, Id(id): Id, look: Look) -> Response {
     let outcome = match app.store.reservation(&id, &look.visitor).await {
-        Ok(Some(view)) => Answer {
-            location: None,
-            body: serde_json::json!(view.reservation.document_at(view.now)),
-            ..Answer::reservation(&view.reservation)
-        },
+        Ok(Some(view)) => {
+            let mut document = view.reservation.document_at(view.now);
+            document.links.purchase = view.purchase.as_ref().map(Purchase::path);
+            let body = serde_json::json!(document);
+            Answer { location: None, body, ..Answer::reservation(&view.reservation) }
+        }
         Ok(None) => Answer::no_reservation(),
         Err(_) => Answer::unavailable(),
     };

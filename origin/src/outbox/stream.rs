@@ -43,6 +43,9 @@ impl Stream {
         add.arg("kind").arg(kind).arg("created_at").arg(created_at).arg("payload").arg(payload);
         match add.query_async::<String>(&mut self.connection.clone()).await {
             Ok(_) => Outcome::Taken,
+            Err(error) if error.is_connection_refusal() => {
+                Outcome::Unreachable { why: format!("redis: {error}") }
+            }
             // Whatever the server lacks, it lacks for every event.
             Err(error) => Outcome::Failed { why: format!("redis: {error}"), after: None, down: true },
         }

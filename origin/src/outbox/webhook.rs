@@ -67,6 +67,7 @@ impl Webhook {
                 let wait = wait.and_then(|value| retry_after(value.to_str().ok()?, now));
                 judge(status, wait)
             }
+            Err(error) if error.is_connect() => Outcome::Unreachable { why: reason(&error) },
             Err(error) => Outcome::Failed { why: reason(&error), after: None, down: true },
         }
     }

@@ -36,6 +36,8 @@ pub(crate) enum Fate {
         wait_ms: i64,
         /// What went wrong.
         why: String,
+        /// Whether this counts among its tries.
+        tried: bool,
     },
     /// It is not tried any more, until somebody wants it sent again. Later ones of its aggregate go on.
     Dead {

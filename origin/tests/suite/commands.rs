@@ -297,6 +297,19 @@ fn an_error_is_said_once_and_nothing_secret_with_it() {
     }
 }
 
+#[tokio::test]
+async fn a_command_whose_output_is_read_no_further_ends_quietly() {
+    let shop = Shop::open(1).await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("origin.toml");
+    write_config(&shop, &config);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ropeline-origin"));
+    let done = command.args(["check", "--config"]).arg(&config).stdout(writer).output().unwrap();
+    assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
+}
+
 /// A database that takes connections and says nothing: whoever started the service can end it all the same.
 #[test]
 fn a_service_that_cannot_start_can_be_stopped() {

@@ -45,6 +45,31 @@ async fn what_is_over_or_certain_is_not_extended() {
 }
 
 #[tokio::test]
+async fn who_gave_a_hold_back_is_told_so() {
+    let shop = Shop::open_with(1, |raw| raw.hold_extension_seconds = 120).await;
+    let held = shop.held("ann").await;
+    let path = format!("{}/cancel", held["links"]["self"].as_str().unwrap());
+    assert_eq!(said(shop.post("ann", "c", &path, &json!({}))).await.status, 204);
+    for refused in
+        [extend(&shop, "ann", "e", &held).await, shop.pay("ann", "p", &held, "test_accepted").await]
+    {
+        assert_eq!(refused.code(), "hold_over");
+        assert!(refused.text.contains("You gave it back"), "{}", refused.text);
+    }
+}
+
+#[tokio::test]
+async fn what_is_sold_leads_to_its_purchase_and_to_no_payment() {
+    let shop = Shop::open(1).await;
+    let held = shop.held("ann").await;
+    let bought = shop.pay("ann", "p", &held, "test_accepted").await;
+    let seen = said(shop.get("ann", held["links"]["self"].as_str().unwrap())).await;
+    let links = &seen.body["links"];
+    assert_eq!(links["purchase"], bought.body["links"]["self"], "{}", seen.text);
+    assert_eq!((links.get("purchases"), links.get("extension")), (None, None), "{}", seen.text);
+}
+
+#[tokio::test]
 async fn a_person_sees_the_time_left_and_asks_for_more_with_a_form() {
     let shop = Shop::open_with(1, |raw| raw.hold_extension_seconds = 120).await;
     let held = shop.held("ann").await;

@@ -151,8 +151,7 @@ async fn a_receiver_that_was_away_is_told_everything_in_its_order() {
     shop.settled("ann", paying.body["links"]["self"].as_str().unwrap(), &["voided"]).await;
     buy(&shop, "bob", None).await;
     eventually("a failure", || async {
-        (number(&shop, "SELECT count(*) FROM outbox WHERE tries > 0 AND failure IS NOT NULL").await > 0)
-            .then_some(())
+        (number(&shop, "SELECT count(*) FROM outbox WHERE failure IS NOT NULL").await > 0).then_some(())
     })
     .await;
     assert_eq!(metric(&shop, "outbox_waiting").await, "3");
@@ -179,6 +178,24 @@ async fn a_receiver_that_was_away_is_told_everything_in_its_order() {
         [(json!(1), json!("reservation.expired")), (json!(2), json!("purchase.voided"))],
         "{told:?}"
     );
+}
+
+#[tokio::test]
+async fn an_event_keeps_its_tries_while_nobody_is_there_to_take_it() {
+    let port = free_port();
+    let outbox = RawOutbox { tries: 1, ..hook(&format!("http://127.0.0.1:{port}"), &[OLD]) };
+    let shop = Shop::open_with(9, |raw| raw.outbox = outbox).await;
+    buy(&shop, "ann", None).await;
+    eventually("a try that found nobody", || async {
+        (number(&shop, "SELECT count(*) FROM outbox WHERE tries = 0 AND failure LIKE 'no connection%'").await
+            == 1)
+            .then_some(())
+    })
+    .await;
+    assert_eq!(metric(&shop, "outbox_dead").await, "0");
+    let receiver = Receiver::answering(port, |_| StatusCode::OK.into_response()).await;
+    receiver.first(1).await;
+    all_told(&shop).await;
 }
 
 #[tokio::test]

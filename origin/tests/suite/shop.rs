@@ -350,7 +350,7 @@ async fn several_products_are_counted_apart_and_told_together() {
     assert_eq!(audit.body["balanced"], true);
     assert_eq!(
         audit.body["products"][1],
-        json!({ "id": "walker", "total": 5, "available": 3, "held": 2, "sold": 0, "balanced": true, "stopped": false })
+        json!({ "id": "walker", "total": 5, "available": 3, "held": 2, "sold": 0, "balanced": true, "differs": [], "stopped": false })
     );
     assert_eq!(said(shop.request(Method::GET, "/healthz")).await.body["status"], "ok");
 }

@@ -75,6 +75,8 @@ async fn choices_that_cannot_be_made_are_told_what_to_mend() {
     }
     let unknown = ask(&shop, "ann", "unknown", json!({ "units": ["A-1", "Z-9"] })).await;
     assert_eq!(unknown.body["unknown"], json!(["Z-9"]));
+    let many = ask(&shop, "ann", "many", json!({ "units": ["A-1", "A-2", "A-3", "B-1"] })).await;
+    assert!(many.body["detail"].as_str().unwrap().starts_with("units: at most"), "{}", many.text);
     let walker =
         said(shop.post("ann", "w", "/products/walker/reservations", &json!({ "units": ["1"] }))).await;
     assert_eq!((walker.status.as_u16(), walker.code()), (422, "units_not_numbered"));

@@ -203,7 +203,11 @@ impl Shelf {
     /// What cannot be asked of this product, whatever is left of it.
     fn refuse(&self, wanted: &Wanted) -> Option<Answer> {
         if wanted.quantity() > self.product.max_quantity {
-            return Some(Answer::too_many(&self.product));
+            let asked = match wanted {
+                Wanted::Any(_) => "quantity",
+                Wanted::Chosen(_) => "units",
+            };
+            return Some(Answer::too_many(&self.product, asked));
         }
         match (self.product.kind, wanted) {
             (Kind::Count, Wanted::Chosen(_)) => Some(Answer::not_numbered(&self.product)),

@@ -62,25 +62,27 @@ pub(super) async fn settle(tx: &mut PgTx<'_>, sink: &str, settled: &[Settled]) -
         .await?;
     }
     if !kept.is_empty() {
-        let (mut waits, mut deaths, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut waits, mut deaths, mut reasons, mut untried) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for one in &kept {
-            let (wait, dead, why) = match &one.fate {
+            let (wait, dead, why, tried) = match &one.fate {
                 Fate::Told => continue,
-                Fate::Again { wait_ms, why } => (*wait_ms, false, why.as_str()),
-                Fate::Dead { why } => (0, true, why.as_str()),
+                Fate::Again { wait_ms, why, tried } => (*wait_ms, false, why.as_str(), *tried),
+                Fate::Dead { why } => (0, true, why.as_str(), true),
             };
             waits.push(wait);
             deaths.push(dead);
             reasons.push(why);
+            untried.push(i64::from(!tried));
         }
         sqlx::query(concat!(
             "UPDATE outbox o SET leased_until = NULL, next_try = ",
             clock!(),
             " + kept.wait, put_off_at = ",
             clock!(),
-            ", dead = kept.dead, failure = kept.why
-             FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[], $7::text[])
-                 kept (aggregate, seq, until, wait, dead, why)
+            ", dead = kept.dead, failure = kept.why, tries = o.tries - kept.untried
+             FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::boolean[], $7::text[], $8::bigint[])
+                 kept (aggregate, seq, until, wait, dead, why, untried)
              WHERE o.sink = $1 AND o.aggregate = kept.aggregate AND o.seq = kept.seq AND o.leased_until = kept.until"
         ))
         .bind(sink)
@@ -90,6 +92,7 @@ pub(super) async fn settle(tx: &mut PgTx<'_>, sink: &str, settled: &[Settled]) -
         .bind(waits)
         .bind(deaths)
         .bind(reasons)
+        .bind(untried)
         .execute(tx.connection())
         .await?;
     }

@@ -186,9 +186,10 @@ impl Postgres {
         let products: Vec<ProductAudit> = rows
             .into_iter()
             .map(|row| {
-                let ProductRow { id, total, available, held, sold, parts_fit, stopped } = row;
-                let balanced = parts_fit && total == available + held + sold;
-                ProductAudit { id, total, available, held, sold, balanced, stopped }
+                let ProductRow { id, total, available, held, sold, buckets, unit, stopped } = row;
+                let unit = unit.as_deref().map(ProductAudit::unfit_unit);
+                let differs = buckets.into_iter().chain(unit).collect();
+                ProductAudit::new(id, [total, available, held, sold], stopped, differs)
             })
             .collect();
         Ok(Audit { balanced: products.iter().all(|product| product.balanced), products })
@@ -214,7 +215,9 @@ impl Postgres {
              ), by_count AS (
                  SELECT product_id, SUM(total) AS total, SUM(available) AS available,
                         SUM(COALESCE(held, 0)) AS held, SUM(COALESCE(sold, 0)) AS sold,
-                        bool_and(total = available + COALESCE(held, 0) + COALESCE(sold, 0)) AS parts_fit
+                        string_agg(format('bucket %s has total = %s, available = %s, its reservations held = %s, sold = %s',
+                                          slot, total, available, COALESCE(held, 0), COALESCE(sold, 0)), '; ' ORDER BY slot)
+                            FILTER (WHERE total <> available + COALESCE(held, 0) + COALESCE(sold, 0)) AS unfit
                  FROM latest l LEFT JOIN counted c USING (product_id, slot) GROUP BY product_id
              ), owned AS (
                  SELECT r.product_id, r.id, r.state, label.value AS label
@@ -224,16 +227,17 @@ impl Postgres {
                  SELECT u.product_id, COUNT(*) AS total, COUNT(*) FILTER (WHERE u.state = 'free') AS available,
                         COUNT(*) FILTER (WHERE o.state IN ('held', 'paying', 'capturing')) AS held,
                         COUNT(*) FILTER (WHERE o.state = 'sold') AS sold,
-                        bool_and(CASE u.state WHEN 'free' THEN o.id IS NULL
-                                              WHEN 'sold' THEN o.id = u.reservation_id AND o.state = 'sold'
-                                              ELSE o.id = u.reservation_id AND o.state <> 'sold' END IS TRUE) AS parts_fit
+                        min(u.label) FILTER (WHERE CASE u.state
+                            WHEN 'free' THEN o.id IS NULL
+                            WHEN 'sold' THEN o.id = u.reservation_id AND o.state = 'sold'
+                            ELSE o.id = u.reservation_id AND o.state <> 'sold' END IS NOT TRUE) AS unfit
                  FROM units u LEFT JOIN owned o ON o.product_id = u.product_id AND o.label = u.label
                  GROUP BY u.product_id
              )
              SELECT p.id, COALESCE(c.total, u.total, 0)::bigint AS total,
                     COALESCE(c.available, u.available, 0)::bigint AS available,
                     COALESCE(c.held, u.held, 0)::bigint AS held, COALESCE(c.sold, u.sold, 0)::bigint AS sold,
-                    COALESCE(c.parts_fit, u.parts_fit, TRUE) AS parts_fit, p.stopped_at IS NOT NULL AS stopped
+                    c.unfit AS buckets, u.unfit AS unit, p.stopped_at IS NOT NULL AS stopped
              FROM products p LEFT JOIN by_count c ON p.kind = 'count' AND c.product_id = p.id
              LEFT JOIN by_unit u ON p.kind = 'units' AND u.product_id = p.id ORDER BY p.id",
         )
@@ -252,6 +256,9 @@ struct ProductRow {
     available: i64,
     held: i64,
     sold: i64,
-    parts_fit: bool,
+    /// What differs in which of them.
+    buckets: Option<String>,
+    /// One that differs.
+    unit: Option<String>,
     stopped: bool,
 }

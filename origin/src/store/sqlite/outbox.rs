@@ -40,10 +40,11 @@ pub(super) async fn settle(tx: &mut SqliteTx<'_>, sink: &str, settled: &[Settled
     for Settled { aggregate, seq, leased_until, fate } in settled {
         match fate {
             Fate::Told => told.push(json!([aggregate, seq, leased_until])),
-            Fate::Again { wait_ms, why } => {
-                kept.push(json!([aggregate, seq, leased_until, now + wait_ms, 0, why]));
+            Fate::Again { wait_ms, why, tried } => {
+                let untried = i32::from(!tried);
+                kept.push(json!([aggregate, seq, leased_until, now + wait_ms, 0, why, untried]));
             }
-            Fate::Dead { why } => kept.push(json!([aggregate, seq, leased_until, now, 1, why])),
+            Fate::Dead { why } => kept.push(json!([aggregate, seq, leased_until, now, 1, why, 0])),
         }
     }
     if !told.is_empty() {
@@ -61,7 +62,7 @@ pub(super) async fn settle(tx: &mut SqliteTx<'_>, sink: &str, settled: &[Settled
     if !kept.is_empty() {
         sqlx::query(
             "UPDATE outbox SET leased_until = NULL, next_try = kept.value ->> 3, dead = kept.value ->> 4,
-                 failure = kept.value ->> 5, put_off_at = ?3
+                 failure = kept.value ->> 5, put_off_at = ?3, tries = tries - (kept.value ->> 6)
              FROM json_each(?2) kept WHERE outbox.sink = ?1 AND outbox.aggregate = kept.value ->> 0
                  AND outbox.seq = kept.value ->> 1 AND outbox.leased_until = kept.value ->> 2",
         )

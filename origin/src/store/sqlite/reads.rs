@@ -155,9 +155,9 @@ impl Sqlite {
         // or the whole could balance by chance.
         let rows: Vec<ProductRow> = sqlx::query_as(
             "SELECT s.product_id, s.total, s.available, s.held AS counted_held, s.sold AS counted_sold,
-                    COALESCE(r.held, 0) AS held, COALESCE(r.sold, 0) AS sold, p.kind = 'count' OR (
-                        s.available = COALESCE(u.free, 0) AND s.held = COALESCE(u.held, 0)
-                        AND s.sold = COALESCE(u.sold, 0) AND COALESCE(u.fit, TRUE)) AS units_fit,
+                    COALESCE(r.held, 0) AS held, COALESCE(r.sold, 0) AS sold, p.kind = 'units' AS numbered,
+                    COALESCE(u.free, 0) AS units_free, COALESCE(u.held, 0) AS units_held,
+                    COALESCE(u.sold, 0) AS units_sold, u.unfit,
                     p.stopped_at IS NOT NULL AS stopped
              FROM stock s JOIN products p ON p.id = s.product_id
              LEFT JOIN (SELECT product_id,
@@ -167,9 +167,9 @@ impl Sqlite {
              LEFT JOIN (SELECT n.product_id, COUNT(*) FILTER (WHERE n.state = 'free') AS free,
                                COUNT(*) FILTER (WHERE n.state = 'held') AS held,
                                COUNT(*) FILTER (WHERE n.state = 'sold') AS sold,
-                               MIN(CASE n.state WHEN 'free' THEN TRUE
-                                   ELSE COALESCE(iif(n.state = 'sold', o.state = 'sold', o.state IN ('held', 'paying', 'capturing'))
-                                        AND n.label IN (SELECT value FROM json_each(o.units)), FALSE) END) AS fit
+                               MIN(n.label) FILTER (WHERE n.state <> 'free' AND NOT COALESCE(
+                                   iif(n.state = 'sold', o.state = 'sold', o.state IN ('held', 'paying', 'capturing'))
+                                   AND n.label IN (SELECT value FROM json_each(o.units)), FALSE)) AS unfit
                         FROM units n LEFT JOIN reservations o ON o.id = n.reservation_id
                         GROUP BY n.product_id) u ON u.product_id = s.product_id
              ORDER BY s.product_id",
@@ -191,17 +191,31 @@ struct ProductRow {
     counted_sold: i64,
     held: i64,
     sold: i64,
-    units_fit: bool,
+    numbered: bool,
+    units_free: i64,
+    units_held: i64,
+    units_sold: i64,
+    unfit: Option<String>,
     stopped: bool,
 }
 
 impl ProductRow {
     fn audit(self) -> ProductAudit {
         let Self { product_id, total, available, held, sold, stopped, .. } = self;
-        let balanced = self.units_fit
-            && total == available + held + sold
-            && self.counted_held == held
-            && self.counted_sold == sold;
-        ProductAudit { id: product_id, total, available, held, sold, balanced, stopped }
+        let mut differs = Vec::new();
+        let mut compare = |what: &str, counter: i64, who: &str, counted: i64| {
+            if counter != counted {
+                differs.push(format!("the stock's counter says {what} = {counter}, the {who} say {counted}"));
+            }
+        };
+        compare("held", self.counted_held, "reservations", held);
+        compare("sold", self.counted_sold, "reservations", sold);
+        if self.numbered {
+            compare("available", available, "units", self.units_free);
+            compare("held", self.counted_held, "units", self.units_held);
+            compare("sold", self.counted_sold, "units", self.units_sold);
+            differs.extend(self.unfit.as_deref().map(ProductAudit::unfit_unit));
+        }
+        ProductAudit::new(product_id, [total, available, held, sold], stopped, differs)
     }
 }

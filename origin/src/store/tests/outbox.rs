@@ -44,7 +44,7 @@ async fn settle(store: &Store, event: &Leased, fate: Fate) {
 }
 
 fn again(wait_ms: i64) -> Fate {
-    Fate::Again { wait_ms, why: "status 500".into() }
+    Fate::Again { wait_ms, why: "status 500".into(), tried: true }
 }
 
 fn dead() -> Fate {
@@ -84,6 +84,10 @@ pub(super) async fn events_of_one_aggregate_are_taken_one_after_the_other(bench:
     let listed = store.outbox(Some("hook"), false, 10).await.unwrap();
     assert_eq!(listed.iter().map(|event| event.id.as_str()).collect::<Vec<_>>(), ["b1", "a2", "a3"]);
     assert_eq!((listed[1].tries, listed[1].failure.as_deref()), (1, Some("status 500")));
+    let nobody = Fate::Again { wait_ms: 0, why: "no connection".into(), tried: false };
+    settle(&store, &first[1], nobody).await;
+    let again = take(&store, LONG).await;
+    assert_eq!((ids(&again), again[0].tries), (vec!["b1"], 1), "a try that found nobody does not count");
     assert!(store.take_events("other", LONG, 10).await.unwrap().is_empty());
 }
 

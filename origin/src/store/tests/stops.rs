@@ -21,6 +21,10 @@ pub(super) async fn a_product_whose_books_differ_is_stopped_until_they_add_up(be
         assert!(!audit.balanced, "{audit:?}");
         let states: Vec<_> = audit.products.iter().map(|one| (one.balanced, one.stopped)).collect();
         assert_eq!(states, [(false, true), (true, false)], "the other product goes on");
+        let [runner, walker] = &audit.products[..] else { panic!("{audit:?}") };
+        let says = |what: &str| runner.differs.iter().any(|one| one.contains(what));
+        assert!(says("held = 2, the reservations say 1") || says("its reservations held = 1"), "{audit:?}");
+        assert!(walker.differs.is_empty(), "{audit:?}");
     }
     let refused = claim(&store, "bob", "k", Wanted::Any(1)).await;
     assert_eq!((refused.status, refused.text("code")), (503, "product_stopped"));
