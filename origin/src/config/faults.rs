@@ -62,20 +62,53 @@ impl Faults {
 
 /// What is wrong with a file's form, and where. Nothing of what it says: that may be a secret, and errors are logged.
 pub(super) fn unreadable(text: &str, error: &toml::de::Error) -> ConfigError {
-    // What serde found stands in these; what it expected is no secret.
-    let found = ["invalid type: string", "invalid value: string", "unknown variant"];
-    let message = match found.into_iter().find(|found| error.message().starts_with(found)) {
-        Some(found) => {
-            let expected = error.message().rsplit_once(", expected ").map_or("", |(_, expected)| expected);
-            format!("{found}, expected {expected}")
-        }
-        None => error.message().to_owned(),
-    };
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
     let (line, column) = (
         before.matches('\n').count() + 1,
         before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
     );
-    let mend = format!("line {line}, column {column}: {message}");
-    ConfigError(vec![Fault { field: String::new(), mend }])
+    let mend = format!("line {line}, column {column}: {}", in_plain_words(error.message()));
+    ConfigError(vec![Fault { field: member(before).to_owned(), mend }])
+}
+
+/// The member whose value begins after `before`; empty where none does.
+fn member(before: &str) -> &str {
+    let Some(before) = before.trim_end_matches([' ', '\t']).strip_suffix('=') else { return "" };
+    let before = before.trim_end_matches([' ', '\t']);
+    let start = before.rfind(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'));
+    start.map_or(before, |start| before.get(start + 1..).unwrap_or_default())
+}
+
+/// The same, for who writes the file and knows no Rust. What serde found is not repeated; what it expected is no secret.
+fn in_plain_words(message: &str) -> String {
+    if let Some(member) = message.strip_prefix("missing field ") {
+        return format!("{member} is missing; add it");
+    }
+    let expected = message.rsplit_once(", expected ").map_or("", |(_, expected)| expected);
+    if message.starts_with("unknown variant ") {
+        return format!("must be {expected}");
+    }
+    let found = ["invalid type: ", "invalid value: "].into_iter().find_map(|start| message.strip_prefix(start));
+    let Some(found) = found else { return message.to_owned() };
+    let expected = match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more, without quotes",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number, without quotes",
+        "a boolean" => "true or false, without quotes",
+        "a string" | "path string" => "text in quotes",
+        "a sequence" => "a list in square brackets",
+        expected if expected.starts_with("struct ") => "a table",
+        expected => expected,
+    };
+    let is = [
+        ("string", "text in quotes"),
+        ("integer", "a number"),
+        ("floating point", "a number with a point"),
+        ("boolean", "true or false"),
+        ("sequence", "a list"),
+        ("map", "a table"),
+    ];
+    let is = is.into_iter().find(|(kind, _)| found.starts_with(kind)).map_or("something else", |(_, is)| is);
+    // As -1 is, where nothing below 0 can be.
+    let other = if found.starts_with("integer") && expected.contains("number") { "another number" } else { is };
+    format!("must be {expected}, and is {other}")
 }

@@ -131,7 +131,7 @@ fn units_are_numbered_or_named_each_once() {
     let many = GOOD.replace("total = 250", "total = 1000001\nkind = \"units\"");
     assert_eq!(faults(&many), ["products[0].total"]);
     let seats = RawConfig::from_toml(&with("kind = \"seats\"")).unwrap_err().to_string();
-    assert!(seats.contains("unknown variant, expected `count` or `units`"), "{seats}");
+    assert!(seats.contains("must be `count` or `units`"), "{seats}");
 }
 
 #[test]
@@ -307,22 +307,28 @@ fn what_cannot_be_read_is_named_by_its_place_and_not_shown() {
         ("webhook_secret = \"whsec_gazelle", "line 12, column 32: invalid basic string"),
         (
             "webhook_secret = [\"whsec_gazelle\"]",
-            "line 12, column 18: invalid type: sequence, expected a string",
+            "webhook_secret: line 12, column 18: must be text in quotes, and is a list",
         ),
         (
             "reconcile_seconds = \"gazelle, expected \"",
-            "line 12, column 21: invalid type: string, expected u64",
+            "reconcile_seconds: line 12, column 21: must be a whole number, 0 or more, without quotes, and is text in quotes",
         ),
-        ("provider = \"gazelle\"", "line 12, column 12: unknown variant, expected `test` or `stripe`"),
+        ("reconcile_seconds = -7", "reconcile_seconds: line 12, column 21: must be a whole number, 0 or more"),
+        ("provider = \"gazelle\"", "provider: line 12, column 12: must be `test` or `stripe`"),
         (
             "stripe = { secret_key = \"a\", webhook_secrets = \"gazelle\" }",
-            "line 12, column 48: invalid type: string, expected a sequence",
+            "webhook_secrets: line 12, column 48: must be a list in square brackets, and is text in quotes",
         ),
         ("webhook_secret = \"gazelle\"\nwebhook_secret = \"gazelle\"", "line 13, column 1: duplicate key"),
     ] {
         let refused = mends(secret, to);
         assert!(refused.contains(said) && !refused.contains("gazelle"), "{refused}");
     }
+}
+
+#[test]
+fn what_is_missing_is_to_be_added() {
+    assert!(mends("audience = \"sneaker\"", "").contains("`audience` is missing; add it"));
 }
 
 #[test]
