@@ -1,6 +1,7 @@
 //! What must be so before the books are opened: they are this service's alone, and they are the ones that were kept.
 
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The books must not be opened.
@@ -124,6 +125,12 @@ impl Premises {
         }
         Ok(())
     }
+}
+
+/// Makes a file for books if there is none, for this user alone: what shoppers bought is read by nobody else. What SQLite
+/// keeps beside it gets the same rights. Where it cannot be made, whoever opens it next says why.
+pub(crate) fn make_private(books: &Path) {
+    drop(File::options().write(true).create_new(true).mode(0o600).open(books));
 }
 
 fn lock(database: &Path) -> Result<File, PremisesError> {

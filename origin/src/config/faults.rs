@@ -88,7 +88,8 @@ fn in_plain_words(message: &str) -> String {
     if message.starts_with("unknown variant ") {
         return format!("must be {expected}");
     }
-    let found = ["invalid type: ", "invalid value: "].into_iter().find_map(|start| message.strip_prefix(start));
+    let found =
+        ["invalid type: ", "invalid value: "].into_iter().find_map(|start| message.strip_prefix(start));
     let Some(found) = found else { return message.to_owned() };
     let expected = match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more, without quotes",
@@ -109,6 +110,7 @@ fn in_plain_words(message: &str) -> String {
     ];
     let is = is.into_iter().find(|(kind, _)| found.starts_with(kind)).map_or("something else", |(_, is)| is);
     // As -1 is, where nothing below 0 can be.
-    let other = if found.starts_with("integer") && expected.contains("number") { "another number" } else { is };
+    let other =
+        if found.starts_with("integer") && expected.contains("number") { "another number" } else { is };
     format!("must be {expected}, and is {other}")
 }

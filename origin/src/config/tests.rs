@@ -313,7 +313,10 @@ fn what_cannot_be_read_is_named_by_its_place_and_not_shown() {
             "reconcile_seconds = \"gazelle, expected \"",
             "reconcile_seconds: line 12, column 21: must be a whole number, 0 or more, without quotes, and is text in quotes",
         ),
-        ("reconcile_seconds = -7", "reconcile_seconds: line 12, column 21: must be a whole number, 0 or more"),
+        (
+            "reconcile_seconds = -7",
+            "reconcile_seconds: line 12, column 21: must be a whole number, 0 or more",
+        ),
         ("provider = \"gazelle\"", "provider: line 12, column 12: must be `test` or `stripe`"),
         (
             "stripe = { secret_key = \"a\", webhook_secrets = \"gazelle\" }",

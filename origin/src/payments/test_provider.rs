@@ -24,6 +24,7 @@ use super::signature::WebhookSecret;
 use super::{Charge, Message, NoReply, Offer, Opened, Payments, Says, Status, Till};
 use crate::checkout::Report;
 use crate::model::new_id;
+use crate::premises::make_private;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/test-payments");
 
@@ -146,6 +147,7 @@ impl TestProvider {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(Duration::from_secs(5));
+        make_private(path);
         let mut books = options.connect().await?;
         MIGRATIONS.run(&mut books).await?;
         Ok(Self {

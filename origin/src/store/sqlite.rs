@@ -33,6 +33,7 @@ use super::seed::Existing;
 use super::{Claim, OpenError, ProductSeed, Settings, StoreError};
 use crate::answer::Answer;
 use crate::model::Stock;
+use crate::premises::make_private;
 use writer::{Command, Pending};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../migrations/sqlite");
@@ -66,6 +67,7 @@ impl Sqlite {
         products: &[ProductSeed],
         settings: Settings,
     ) -> Result<Self, OpenError> {
+        make_private(path);
         let mut connection = connect(&options(path).create_if_missing(true)).await?;
         if has_tables(&mut connection).await? {
             refuse_foreign(&MIGRATIONS, &mut connection).await?;

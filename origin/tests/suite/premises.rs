@@ -27,6 +27,20 @@ async fn a_second_service_on_the_same_books_does_not_start() {
     shop.held("ann").await;
 }
 
+/// What shoppers bought, and where they are written to.
+#[tokio::test]
+async fn books_are_read_by_nobody_else_on_the_machine() {
+    use std::os::unix::fs::PermissionsExt;
+    let shop = Shop::open(1).await;
+    let held = shop.held("ann").await;
+    assert_eq!(shop.pay("ann", "k", &held, "test_accepted").await.status, 201);
+    for suffix in ["", "-wal", "-shm", "-payments", "-payments-wal"] {
+        let file = shop.raw.database.with_file_name(format!("shop.db{suffix}"));
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}: {mode:o}", file.display());
+    }
+}
+
 #[tokio::test]
 async fn lost_books_are_not_taken_for_new_ones() {
     let mut shop = Shop::open(1).await;
