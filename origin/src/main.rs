@@ -141,13 +141,21 @@ fn main() -> ExitCode {
 fn words(error: &anyhow::Error) -> String {
     let mut words = String::new();
     for cause in error.chain() {
-        let cause = cause.to_string();
-        if !words.contains(cause.trim_end()) {
+        let cause = without_origin(cause.to_string().trim_end()).to_owned();
+        if !words.contains(&cause) {
             words += if words.is_empty() { "" } else { ": " };
-            words += cause.trim_end();
+            words += &cause;
         }
     }
     words
+}
+
+/// PostgreSQL also tells the line of its own source where an error came up, which helps nobody here.
+fn without_origin(cause: &str) -> &str {
+    match cause.rsplit_once(" at line ") {
+        Some((before, line)) if line.bytes().all(|byte| byte.is_ascii_digit()) => before,
+        _ => cause,
+    }
 }
 
 fn run(command: Command) -> anyhow::Result<()> {

@@ -121,8 +121,9 @@ fn denied(error: OpenError) -> OpenError {
         OpenError::Migrate(MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _))
             if is_denied(cause) =>
         {
+            let said = cause.as_database_error().map_or("", |error| error.message());
             OpenError::Unfit(format!(
-                "this role may not make or change the tables ({cause}); have their owner migrate, or GRANT CREATE ON SCHEMA \
+                "this role may not make or change the tables ({said}); have their owner migrate, or GRANT CREATE ON SCHEMA \
                  public TO the role"
             ))
         }
