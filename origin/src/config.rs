@@ -121,6 +121,22 @@ pub struct Config {
     pub(crate) products: Vec<ProductSeed>,
 }
 
+// === impl Config ===
+
+impl Config {
+    /// What works, and had better not be left so.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        match &self.keys {
+            KeySource::Url(url) if !address(url).is_some_and(|uri| is_confidential(&uri)) => vec![format!(
+                "admission.jwks_url: {url} is asked without TLS, so that whoever is on the way can let anybody in; use https://, \
+                 or jwks_file"
+            )],
+            KeySource::Url(_) | KeySource::File(_) => Vec::new(),
+        }
+    }
+}
+
 // === impl Database ===
 
 impl Database {

@@ -1,6 +1,7 @@
 //! `ropeline-origin`: the reservation service from the command line.
 
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -168,11 +169,28 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Outbox { command } => outbox(command),
         Command::Notify { config } => notify(&config),
         Command::Check { config } => {
-            read(&config)?;
+            for warning in warnings(&config, &read(&config)?) {
+                writeln!(std::io::stderr(), "Warning: {warning}")?;
+            }
             writeln!(std::io::stdout(), "{}: good", config.display())?;
             Ok(())
         }
     }
+}
+
+/// What had better not be left so, in a configuration and of its file, which has secrets in it.
+fn warnings(path: &Path, config: &Config) -> Vec<String> {
+    let mut warnings = config.warnings();
+    if let Ok(file) = std::fs::metadata(path) {
+        let mode = file.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            warnings.push(format!(
+                "{0} has secrets in it and is open to others (mode {mode:04o}): chmod 600 {0}",
+                path.display()
+            ));
+        }
+    }
+    warnings
 }
 
 fn read(path: &Path) -> anyhow::Result<Config> {

@@ -1,6 +1,7 @@
 //! What the operator does from the command line, beside a running service.
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -28,6 +29,7 @@ pub(crate) fn write_config(shop: &Shop, path: &Path) {
         "[[products]]\nid = \"runner\"\nname = \"The runner\"\nprice_minor = 18900\ncurrency = \"EUR\"\ntotal = {total}\n"
     );
     std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 /// Runs a command with the configuration at `config`.
@@ -316,6 +318,31 @@ async fn a_command_whose_output_is_read_no_further_ends_quietly() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ropeline-origin"));
     let done = command.args(["check", "--config"]).arg(&config).stdout(writer).output().unwrap();
     assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
+}
+
+#[tokio::test]
+async fn check_warns_of_what_works_and_had_better_not_be_left_so() {
+    let shop = Shop::open(3).await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("origin.toml");
+    write_config(&shop, &config);
+    let text = std::fs::read_to_string(&config).unwrap();
+    let file = format!("jwks_file = {:?}", shop.raw.admission.jwks_file.as_ref().unwrap());
+    assert!(text.contains(&file), "{text}");
+    for (mode, keys, warnings) in [
+        (0o600, file.as_str(), &[][..]),
+        (0o600, "jwks_url = 'http://127.0.0.1:9/keys'", &[]),
+        (0o600, "jwks_url = 'https://gate.example/keys'", &[]),
+        (0o644, "jwks_url = 'http://gate.example/keys'", &["without TLS", "mode 0644"]),
+    ] {
+        std::fs::write(&config, text.replace(&file, keys)).unwrap();
+        std::fs::set_permissions(&config, std::fs::Permissions::from_mode(mode)).unwrap();
+        let checked = run(&["check"], &config, "");
+        let said = String::from_utf8(checked.stderr).unwrap();
+        assert!(checked.status.success(), "{said}");
+        assert_eq!(said.lines().count(), warnings.len(), "{said}");
+        assert!(warnings.iter().all(|warning| said.contains(warning)), "{said}");
+    }
 }
 
 /// A database that takes connections and says nothing: whoever started the service can end it all the same.
