@@ -19,8 +19,12 @@ pub struct RedisReport {
     pub conflicts: u64,
     /// Commits whose answer was lost, and that were asked for again.
     pub uncertain: u64,
-    /// Of all batches that were committed, the most commits of others that one had to let pass.
+    /// Of all batches that were committed, the most commits of others that one had to let pass after it had asked for its
+    /// turn: never as many as there are gateways.
     pub longest_wait: u64,
+    /// Turns that ended before the gateway had committed, and in which others went on: it was too slow, or the server was
+    /// lost. It asked for another each time.
+    pub turns_lost: u64,
     /// Times that a sale went on after a restart, a failover or a loss of the server.
     pub recoveries: u64,
     /// What went wrong last, and when. For the operator; nothing of it is for shoppers.
@@ -36,6 +40,7 @@ pub(super) struct Counts {
     pub(super) conflicts: AtomicU64,
     pub(super) uncertain: AtomicU64,
     pub(super) longest_wait: AtomicU64,
+    pub(super) turns_lost: AtomicU64,
     pub(super) recoveries: AtomicU64,
     last_error: Mutex<Option<(String, SystemTime)>>,
 }
@@ -52,7 +57,7 @@ impl Counts {
         self.commands.fetch_add(u64::try_from(commands).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// A batch was committed after others had committed so many.
+    /// A batch was committed after others had committed so many since it had asked for its turn.
     pub(super) fn waited(&self, commits: u64) {
         Self::one(&self.commits);
         self.longest_wait.fetch_max(commits, Ordering::Relaxed);
@@ -73,6 +78,7 @@ impl Counts {
             conflicts: read(&self.conflicts),
             uncertain: read(&self.uncertain),
             longest_wait: read(&self.longest_wait),
+            turns_lost: read(&self.turns_lost),
             recoveries: read(&self.recoveries),
             last_error: self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }

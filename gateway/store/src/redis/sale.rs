@@ -18,7 +18,7 @@ use super::entry::{self, Nonce};
 use super::keys;
 use super::replica::Replica;
 use super::report::Counts;
-use super::standing::{Standing, Status, unreadable};
+use super::standing::{Standing, Status, Turn, unreadable};
 use super::writes::Writes;
 use crate::StoreError;
 use crate::clock::{Steady, wall_ms};
@@ -141,6 +141,8 @@ pub(super) struct Sale {
     pub(super) name: String,
     /// It may be on that list.
     waiting: bool,
+    /// Where it was on that list when it was last told.
+    turn: Option<Turn>,
 }
 
 // === impl Sale ===
@@ -156,6 +158,7 @@ impl Sale {
             clock: None,
             name,
             waiting: false,
+            turn: None,
         }
     }
 
@@ -192,7 +195,6 @@ impl Sale {
     /// Runs the batch on what all gateways have done, and commits what it changes.
     async fn serve(&mut self, batch: &mut Batch, inbox: &mut Inbox) -> Result<(), StoreError> {
         let mut now = self.catch_up(batch, inbox).await?;
-        let first = self.replica.as_ref().map_or(0, |replica| replica.version);
         for _ in 0..ATTEMPTS {
             let Some(replica) = &mut self.replica else { return Err(unreadable("everything")) };
             if !self.marked.is_of(replica.generation, &replica.line) {
@@ -240,7 +242,7 @@ impl Sale {
             };
             let counts = &self.shared.counts;
             if standing.status == Status::Done {
-                counts.waited(replica.version.saturating_sub(first));
+                counts.waited(let_pass(self.turn.take(), replica));
                 replica.queue.keep();
                 replica.version += 1;
                 self.former.clear();
@@ -252,7 +254,7 @@ impl Sale {
                 let (update, nonces) = standing.update()?;
                 if nonces.first() == Some(&nonce) {
                     // It was sent twice, and took effect the first time.
-                    counts.waited(replica.version.saturating_sub(first));
+                    counts.waited(let_pass(self.turn.take(), replica));
                     replica.queue.keep();
                     self.take_in(&standing, update);
                     self.former.clear();
@@ -260,7 +262,8 @@ impl Sale {
                 }
                 Counts::one(&counts.conflicts);
                 replica.queue.undo();
-                if !standing.moved() && standing.before == Some(0) {
+                self.heard_of_turn(standing.turn);
+                if !standing.moved() && self.turn.is_some_and(|turn| turn.before == 0) {
                     now = self.now(standing.now_ms);
                     self.take_in(&standing, update);
                     continue;
@@ -268,6 +271,7 @@ impl Sale {
             } else {
                 Counts::one(&counts.conflicts);
                 replica.queue.undo();
+                self.heard_of_turn(standing.turn);
             }
             now = self.catch_up(batch, inbox).await?;
         }
@@ -316,9 +320,10 @@ impl Sale {
                 attempts += 1;
                 self.begin_line().await?;
             } else {
-                self.waiting = standing.before.is_some();
-                match standing.before {
-                    Some(before @ 1..) if waits => {
+                self.heard_of_turn(standing.turn);
+                self.waiting = self.turn.is_some();
+                match self.turn {
+                    Some(Turn { before: before @ 1.., .. }) if waits => {
                         let queued_at: &mut Instant = queued_at.get_or_insert_with(Instant::now);
                         if queued_at.elapsed() > self.shared.link.patience() {
                             let reason = "the gateways before this one take too long".to_owned();
@@ -342,8 +347,18 @@ impl Sale {
         link.run(&scripts.sync, &keys, &[line, &version.to_string(), &self.name, wish]).await
     }
 
+    /// Takes note of where this gateway is on the list of turns.
+    fn heard_of_turn(&mut self, turn: Option<Turn>) {
+        let since = |turn: Option<Turn>| turn.map(|turn| turn.since);
+        if self.turn.is_some() && since(self.turn) != since(turn) {
+            Counts::one(&self.shared.counts.turns_lost);
+        }
+        self.turn = turn;
+    }
+
     /// There is nothing to commit after all. If this is not heard in time, the turn has ended by itself.
     async fn end_turn(&mut self) {
+        self.turn = None;
         if let Ok(Ok(standing)) = timeout(LONGEST_TURN, self.ask("end")).await
             && standing.status == Status::Since
             && !standing.moved()
@@ -378,6 +393,11 @@ impl Sale {
         replica.base.clone_from(&standing.base);
         replica.head_run.clone_from(&standing.head_run);
     }
+}
+
+/// Commits of others since this gateway has asked for its turn, where the batch was committed on what the replica is.
+fn let_pass(turn: Option<Turn>, replica: &Replica) -> u64 {
+    turn.map_or(0, |turn| replica.version.saturating_sub(turn.since))
 }
 
 /// Has the checkpoint allow what is about to be committed.

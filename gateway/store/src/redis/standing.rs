@@ -44,8 +44,17 @@ pub(super) struct Standing {
     core: Vec<u8>,
     definition: Vec<u8>,
     entries: Vec<Vec<u8>>,
-    /// Gateways that commit before this one, if it is on the list.
-    pub(super) before: Option<u64>,
+    /// Where this gateway waits for others.
+    pub(super) turn: Option<Turn>,
+}
+
+/// A gateway's place on the list of turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    /// Gateways that commit before this one.
+    pub(super) before: u64,
+    /// The version when this one was put on the list.
+    pub(super) since: u64,
 }
 
 // === impl Standing ===
@@ -94,8 +103,11 @@ impl FromRedisValue for Standing {
             return Err(ParsingError::from("a script answered with too few fields"));
         }
         // Only where turns are asked for.
-        let before = fields.split_off(12).pop().map(from_redis_value::<i64>).transpose()?;
-        let before = before.and_then(|place| u64::try_from(place).ok());
+        let turn: Option<Vec<u64>> = fields.split_off(12).pop().map(from_redis_value).transpose()?;
+        let turn = match turn.as_deref() {
+            Some(&[before, since]) => Some(Turn { before, since }),
+            _ => None,
+        };
         let missed = fields.split_off(9);
         let head = fields.split_off(3);
         let (status, seconds, micros): Times = from_redis_value(Value::Array(fields))?;
@@ -128,7 +140,7 @@ impl FromRedisValue for Standing {
             core,
             definition,
             entries,
-            before,
+            turn,
         })
     }
 }

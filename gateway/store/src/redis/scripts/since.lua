@@ -5,8 +5,8 @@
 -- TIME; INFO server. Writes turns, turn_until and turn_of.
 --
 -- A gateway whose batch came too late is put on the list of turns, and only the first on the list may commit: so nobody
--- is overtaken by each of the others more than once. Who does not come in time, or does not commit in time after that, loses
--- the turn; where nobody waits, whoever is the fastest may commit.
+-- is overtaken by each of the others more than once while on it. Who does not come in time, or does not commit in time after
+-- that, loses the turn; where nobody waits, whoever is the fastest may commit.
 local TURN_MS = 250
 local head = {}
 do
@@ -21,16 +21,22 @@ local clock = redis.call('TIME')
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
--- Until when the first on the list has its turn, and whose came and has begun.
-local turns, turn_until, turn_of = {}, tonumber(head.turn_until or 0), head.turn_of or ''
-for gateway in string.gmatch(head.turns or '', '%x+') do
+-- Who is on the list, and the version when each was put there; until when the first has its turn, and whose came and has
+-- begun.
+local turns, listed_at, turn_until, turn_of = {}, {}, tonumber(head.turn_until or 0), head.turn_of or ''
+for gateway, version in string.gmatch(head.turns or '', '(%x+)@(%d+)') do
   turns[#turns + 1] = gateway
+  listed_at[gateway] = version
 end
 local function keep_turns()
   if #turns == 0 then
     redis.call('HDEL', KEYS[1], 'turns', 'turn_until', 'turn_of')
   else
-    redis.call('HSET', KEYS[1], 'turns', table.concat(turns, ' '), 'turn_until', turn_until, 'turn_of', turn_of)
+    local named = {}
+    for i, gateway in ipairs(turns) do
+      named[i] = gateway .. '@' .. listed_at[gateway]
+    end
+    redis.call('HSET', KEYS[1], 'turns', table.concat(named, ' '), 'turn_until', turn_until, 'turn_of', turn_of)
   end
 end
 -- A clock that was put back ends a turn, too.
@@ -49,15 +55,17 @@ local function before(gateway)
   end
 end
 
--- What a script says, with the turn of whom it is said to.
+-- What a script says, with the turn of whom it is said to, if it is on the list.
 local function told(said, gateway)
-  said[#said + 1] = before(gateway) or -1
+  local place = before(gateway)
+  said[#said + 1] = place and {place, listed_at[gateway]} or {}
   return said
 end
 
 local function take_turn(gateway)
   if not before(gateway) then
     turns[#turns + 1] = gateway
+    listed_at[gateway] = head.version
     if #turns == 1 then
       turn_until, turn_of = now + TURN_MS, ''
     end

@@ -1,4 +1,4 @@
--- Says what a gateway has missed, and how many are before it where it waits for its turn.
+-- Says what a gateway has missed, and how many are before it where it waits for its turn, and since which version it does.
 -- ARGV: 1 line and 2 version it has ('' and 0: none), 3 its name, 4 what it wants: 'wait' for its turn, if there are turns;
 -- 'end' its turn, having nothing to commit; or ''.
 if ARGV[4] == 'wait' and #turns > 0 then

@@ -13,10 +13,6 @@ use crate::redis::standing::Standing;
 use crate::redis::{RedisCheckpoint, RedisServers, RedisSettings, RedisStore, keys};
 use crate::{Join, QueueStore};
 
-/// The commits of others that a batch lets pass at most, for each gateway: one before its turn begins, one in the turn, and
-/// as many again for each of a few turns that a busy machine let run out.
-const ROUNDS: u64 = 12;
-
 const CALLERS: u64 = 8;
 const BATCHES: u64 = 30;
 
@@ -63,8 +59,14 @@ async fn flat_out(gateways: u64) {
     let longest: Vec<u64> = reports.iter().map(|report| report.longest_wait).collect();
     let conflicts: u64 = reports.iter().map(|report| report.conflicts).sum();
     let commits: u64 = reports.iter().map(|report| report.commits).sum();
-    println!("{gateways} gateways: {commits} commits, {conflicts} in vain, most let pass {longest:?}");
-    assert!(longest.iter().all(|longest| *longest <= ROUNDS * gateways), "passed over: {longest:?}");
+    let lost: u64 = reports.iter().map(|report| report.turns_lost).sum();
+    println!(
+        "{gateways} gateways: {commits} commits, {conflicts} in vain, most let pass {longest:?}, {lost} turns lost"
+    );
+    // From when a gateway is put on the list of turns, each of those before it commits once at most, and is behind it after
+    // that. What was committed before does not count: a gateway that gets no processor between looking and committing is
+    // late by any number of commits, a dozen on a busy machine.
+    assert!(longest.iter().all(|longest| *longest < gateways), "passed over: {longest:?}");
     assert!(longest.iter().any(|longest| *longest > 0), "they never met");
     assert!(conflicts <= commits, "{conflicts} batches were run in vain for {commits} that were not");
 }
@@ -79,10 +81,13 @@ async fn of_eight_gateways_flat_out_none_is_passed_over() {
     flat_out(8).await;
 }
 
-fn turns(server: &Server) -> String {
+/// Who is on the list of turns.
+fn turns(server: &Server) -> Vec<String> {
     match server.ask(&["HGET", &keys::head(&sale()), "turns"]) {
-        Reply::Text(turns) => turns,
-        _ => String::new(),
+        Reply::Text(turns) => {
+            turns.split(' ').filter_map(|turn| Some(turn.split_once('@')?.0.to_owned())).collect()
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -93,7 +98,7 @@ pub(super) async fn be_too_late(store: &RedisStore, gateway: &str) {
     let found: Standing = link.run(&scripts.sync, &keys, &["", "0", "", ""]).await.unwrap();
     let args = [&*found.line, "0", "", "", "", "", "", &*found.run, "1", "1", gateway, ""];
     let refused: Standing = link.run(&scripts.commit, &keys, &args).await.unwrap();
-    assert!(refused.before.is_some(), "it was given no turn");
+    assert!(refused.turn.is_some(), "it was given no turn");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,12 +108,12 @@ async fn a_gateway_that_dies_before_its_turn_holds_nobody_up_for_long() {
     for gateway in ["dead1", "dead2"] {
         be_too_late(&store, gateway).await;
     }
-    assert_eq!(turns(&server), "dead1 dead2");
+    assert_eq!(turns(&server), ["dead1", "dead2"]);
     let join = |who| vec![Join::of(visitor(who))];
     let sale = sale();
     let (one, two) = tokio::join!(store.join(&sale, join(1)), other.join(&sale, join(2)));
     assert!(one.is_ok() && two.is_ok(), "{one:?} {two:?}");
-    assert_eq!(turns(&server), "");
+    assert!(turns(&server).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,11 +127,11 @@ async fn who_has_nothing_to_commit_gives_up_the_turn() {
     other.join(&sale(), join()).await.unwrap();
     // It gives up the turn after it has answered.
     other.view(&sale()).await.unwrap();
-    assert_eq!(turns(&server), "");
+    assert!(turns(&server).is_empty());
     // Who only looks waits for nobody.
     be_too_late(&other, "dead").await;
     store.view(&sale()).await.unwrap();
-    assert_eq!(turns(&server), "dead");
+    assert_eq!(turns(&server), ["dead"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,7 +147,7 @@ async fn a_gateway_whose_checkpoint_refuses_gives_up_the_turn() {
     refused.join(&sale(), vec![Join::of(visitor(1))]).await.unwrap_err();
     // It gives up the turn after it has answered.
     refused.view(&sale()).await.unwrap_err();
-    assert_eq!(turns(&server), "");
+    assert!(turns(&server).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
