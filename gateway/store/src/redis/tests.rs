@@ -14,6 +14,7 @@
 //! | the version that a batch was run on | `racing`, `failing::a_gateway_stopped_in_a_commit_overwrites_nothing_when_it_goes_on` |
 //! | a refused batch is taken back | `racing::eight_gateways_admit_one_at_a_time` |
 //! | turns | `fairness::of_two_gateways_flat_out_neither_is_passed_over` |
+//! | only whose turn it is may commit | `fairness::who_waits_for_a_turn_is_not_overtaken_by_who_looked_before` |
 //! | a turn begins once | `fairness::a_turn_that_is_only_asked_for_again_and_again_ends` |
 //! | the server's clock is held steady | `failing::no_lease_ends_early_and_nobody_is_called_early_by_a_clock_that_is_set` |
 //! | the sale's time never goes back | `fixture::one_server::a_clock_that_steps_back_calls_nobody` |

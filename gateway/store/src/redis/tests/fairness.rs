@@ -91,14 +91,36 @@ fn turns(server: &Server) -> Vec<String> {
     }
 }
 
-/// Commits on a version that is long gone, as a gateway does that is too late.
-pub(super) async fn be_too_late(store: &RedisStore, gateway: &str) {
+/// Commits nothing in particular on a version, and is refused.
+async fn be_refused(store: &RedisStore, gateway: &str, found: &Standing, version: &str) -> Option<u64> {
     let (link, scripts) = (&store.shared.link, &store.shared.scripts);
     let keys = [keys::head(&sale()), keys::log(&sale())];
-    let found: Standing = link.run(&scripts.sync, &keys, &["", "0", "", ""]).await.unwrap();
-    let args = [&*found.line, "0", "", "", "", "", "", &*found.run, "1", "1", gateway, ""];
+    let args = [&*found.line, version, "", "", "", "", "", &*found.run, "1", "1", gateway];
     let refused: Standing = link.run(&scripts.commit, &keys, &args).await.unwrap();
-    assert!(refused.turn.is_some(), "it was given no turn");
+    refused.turn.map(|turn| turn.before)
+}
+
+async fn look(store: &RedisStore) -> Standing {
+    let (link, scripts) = (&store.shared.link, &store.shared.scripts);
+    link.run(&scripts.sync, &[keys::head(&sale()), keys::log(&sale())], &["", "0", "", ""]).await.unwrap()
+}
+
+/// Commits on a version that is long gone, as a gateway does that is too late.
+pub(super) async fn be_too_late(store: &RedisStore, gateway: &str) {
+    let found = look(store).await;
+    assert!(be_refused(store, gateway, &found, "0").await.is_some(), "it was given no turn");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_a_turn_is_not_overtaken_by_who_looked_before() {
+    let server = new_sale().await;
+    let store = open(&server);
+    let found = look(&store).await;
+    be_too_late(&store, "dead").await;
+    let latest = found.version.to_string();
+    assert_eq!(be_refused(&store, "beef", &found, &latest).await, Some(1));
+    assert_eq!(turns(&server), ["dead", "beef"]);
+    assert_eq!(look(&store).await.version, found.version);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
