@@ -18,6 +18,8 @@ pub struct JoinOptions {
     pub again: bool,
     /// The invitation they show, which has been checked.
     pub invited: Option<Invited>,
+    /// Only a visitor who has a number is answered with one; nobody new is given any.
+    pub known_only: bool,
 }
 
 /// What a good invitation says.
@@ -66,6 +68,9 @@ pub enum JoinRefusal {
     /// The lane takes no invitations, or the sale has no such lane.
     #[error("the sale has no lane that this is an invitation to")]
     NoSuchLane,
+    /// The visitor has no number, and none was to be given.
+    #[error("the visitor has no number yet")]
+    NotKnown,
 }
 
 /// A visitor's admission; the same until the lease ends.

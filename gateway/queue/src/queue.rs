@@ -251,7 +251,8 @@ impl Queue {
 
     /// Gives a visitor a number, or the one they have. With `again`, a visitor whose ticket is used up gets a
     /// new one at the back of its lane; a ticket that can still be called or claimed is never exchanged. But whoever waits
-    /// in the lane that takes everybody, and shows an invitation, goes over to the back of the lane it is for.
+    /// in the lane that takes everybody, and shows an invitation, goes over to the back of the lane it is for. With
+    /// `known_only`, nobody gets a first number; whoever could have had one is told so.
     ///
     /// # Errors
     /// When a new number would be needed and cannot be given.
@@ -281,6 +282,9 @@ impl Queue {
         }
         let lane = self.lane_to_join(held, options.invited)?;
         let once = self.invitation_of(lane, held, options.invited)?;
+        if options.known_only && held.is_none() {
+            return Err(JoinRefusal::NotKnown);
+        }
         let next = Arrival(self.core.lines[lane].next_arrival);
         if next.number() >= MAX_ARRIVALS {
             return Err(JoinRefusal::Full);

@@ -63,6 +63,7 @@ macro_rules! queue_store_contract {
             overlapping_batches_number_every_visitor_once
             a_redelivered_join_changes_nothing
             joining_keeps_to_its_hours
+            asking_for_a_number_that_is_held_gives_nobody_a_new_one
             nobody_is_requeued_without_asking
             sales_do_not_share_visitors
             cap_of_one_holds_under_many_tickers

@@ -44,6 +44,8 @@ pub struct Join {
     pub again: bool,
     /// The invitation they show, which the gateway has checked.
     pub invited: Option<Invited>,
+    /// Asks for the number that the visitor has already; nobody new is given one.
+    pub known_only: bool,
 }
 
 // === impl Join ===
@@ -52,13 +54,13 @@ impl Join {
     /// A visitor's first wish, without an invitation.
     #[must_use]
     pub const fn of(visitor: VisitorKey) -> Self {
-        Self { visitor, again: false, invited: None }
+        Self { visitor, again: false, invited: None, known_only: false }
     }
 
     /// The same as the queue takes it.
     #[must_use]
     pub const fn options(&self) -> JoinOptions {
-        JoinOptions { again: self.again, invited: self.invited }
+        JoinOptions { again: self.again, invited: self.invited, known_only: self.known_only }
     }
 }
 

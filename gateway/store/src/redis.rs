@@ -250,11 +250,13 @@ impl QueueStore for RedisStore {
         sale: &SaleId,
         joins: Vec<Join>,
     ) -> Result<Vec<Result<Joined, JoinRefusal>>, StoreError> {
-        self.on_sale(sale, joins.len(), move |queue, now| {
+        // Those who only ask for what they have wait for no turn.
+        let writes = joins.iter().any(|join| !join.known_only);
+        let work = Work::call(joins.len(), writes, move |queue: &mut Queue, now| {
             let join = |join: &Join| queue.join(join.visitor, join.options(), now);
             joins.iter().map(join).collect()
-        })
-        .await
+        });
+        self.call(sale, work).await
     }
 
     async fn reenter(&self, sale: &SaleId, tickets: Vec<JoinRecord>) -> Result<(), StoreError> {

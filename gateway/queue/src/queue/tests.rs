@@ -56,7 +56,11 @@ impl Rig {
     }
 
     pub(super) fn join_as(&mut self, who: u64, again: bool) -> Result<Joined, JoinRefusal> {
-        self.queue.join(visitor(who), JoinOptions { again, invited: None }, self.now)
+        self.queue.join(
+            visitor(who),
+            JoinOptions { again, invited: None, ..JoinOptions::default() },
+            self.now,
+        )
     }
 
     /// New visitors, one after the other.

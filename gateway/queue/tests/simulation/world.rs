@@ -223,7 +223,7 @@ impl World {
     fn join(&mut self, visitor: u32, again: bool) -> Result<(), Violation> {
         let key = crowd::key(&self.definition.id, visitor);
         let phase = self.queue.view(self.now()).phase;
-        let joined = match self.queue.join(key, JoinOptions { again, invited: None }, self.now()) {
+        let joined = match self.queue.join(key, JoinOptions { again, ..JoinOptions::default() }, self.now()) {
             Ok(joined) => joined,
             Err(JoinRefusal::SoldOut) if phase == Phase::SoldOut => {
                 self.refused_joins += 1;
@@ -248,7 +248,7 @@ impl World {
         }
         let key = crowd::key(&self.definition.id, visitor);
         let again = self.dice.percent(50);
-        let joined = self.queue.join(key, JoinOptions { again, invited: None }, self.now());
+        let joined = self.queue.join(key, JoinOptions { again, ..JoinOptions::default() }, self.now());
         let same = joined.is_ok_and(|joined| !joined.new && joined.arrival.0 == u64::from(arrival));
         must(same, || format!("visitor {visitor} with arrival {arrival} joined twice: {joined:?}"))
     }

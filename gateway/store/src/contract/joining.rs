@@ -130,6 +130,25 @@ pub async fn joining_keeps_to_its_hours<F: Fixture>(fixture: F) {
     assert_eq!(scene.view().await.next_arrival, Arrival(1));
 }
 
+/// Who only asks for the number they have gets that one, from whichever gateway, and nobody new gets one by it.
+pub async fn asking_for_a_number_that_is_held_gives_nobody_a_new_one<F: Fixture>(fixture: F) {
+    let mut raw = definition("drop", 10);
+    raw.joins_open_at = Some(fixture.clock().now().plus(10_000));
+    let scene = Scene::new(fixture, raw).await;
+    let asks = async |number| {
+        let join = Join { known_only: true, ..Join::of(visitor(number)) };
+        scene.store.join(&scene.sale, vec![join]).await.unwrap().remove(0)
+    };
+    assert_eq!(asks(1).await, Err(JoinRefusal::NotYetOpen));
+    scene.advance(10_000);
+    let joined = scene.try_join(1, false).await.unwrap();
+    assert_eq!(asks(2).await, Err(JoinRefusal::NotKnown));
+    let held = asks(1).await.unwrap();
+    assert_eq!((held.arrival, held.joined_at, held.new), (joined.arrival, joined.joined_at, false));
+    assert_eq!(scene.view().await.next_arrival, Arrival(1), "a number was given all the same");
+    assert_eq!(scene.try_join(2, false).await.unwrap().arrival, Arrival(1));
+}
+
 /// A visitor whose turn is over gets a new number at the back only by asking for it.
 pub async fn nobody_is_requeued_without_asking<F: Fixture>(fixture: F) {
     let scene = Scene::new(fixture, definition("drop", 10)).await;

@@ -27,7 +27,11 @@ fn two_lanes() -> RawDefinition {
 impl Rig {
     fn invited(&mut self, who: u64, once: Option<u64>) -> Result<Joined, JoinRefusal> {
         let invited = Some(Invited { lane: at(1), once: once.map(|once| visitor(7_000_000 + once)) });
-        self.queue.join(visitor(who), JoinOptions { again: false, invited }, self.now)
+        self.queue.join(
+            visitor(who),
+            JoinOptions { again: false, invited, ..JoinOptions::default() },
+            self.now,
+        )
     }
 
     fn called(&self) -> [u64; 2] {
@@ -143,7 +147,11 @@ fn an_invitation_counts_when_joining_and_moves_who_waits() {
     // An invitation to the lane that takes everybody, or to none, is not one.
     for lane in [0, 2] {
         let invited = Some(Invited { lane: at(lane), once: None });
-        let refused = rig.queue.join(visitor(9), JoinOptions { again: false, invited }, rig.now);
+        let refused = rig.queue.join(
+            visitor(9),
+            JoinOptions { again: false, invited, ..JoinOptions::default() },
+            rig.now,
+        );
         assert_eq!(refused, Err(JoinRefusal::NoSuchLane));
     }
 }
@@ -189,7 +197,11 @@ impl Rig {
 
     fn again(&mut self, who: u64, once: Option<u64>) -> Result<Joined, JoinRefusal> {
         let invited = once.map(|once| Invited { lane: at(1), once: Some(visitor(7_000_000 + once)) });
-        self.queue.join(visitor(who), JoinOptions { again: true, invited }, self.now)
+        self.queue.join(
+            visitor(who),
+            JoinOptions { again: true, invited, ..JoinOptions::default() },
+            self.now,
+        )
     }
 }
 

@@ -180,7 +180,8 @@ impl World {
     }
 
     fn join(&mut self, who: u64) {
-        let options = JoinOptions { again: false, invited: invitation(&self.queue, who) };
+        let options =
+            JoinOptions { again: false, invited: invitation(&self.queue, who), ..JoinOptions::default() };
         let Ok(joined) = self.queue.join(visitor(who), options, self.now) else { return };
         let joined_at = u32::try_from(joined.joined_at).unwrap();
         let record = JoinRecord { arrival: joined.arrival, visitor: visitor(who), joined_at };

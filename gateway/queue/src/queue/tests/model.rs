@@ -363,7 +363,7 @@ impl World {
         let called =
             |arrival| self.ledger.places.get(&arrival).is_some_and(|place| self.queue.is_called(*place));
         let waits = held.is_some_and(|held| !called(held));
-        let options = JoinOptions { again, invited: invited.map(invitation) };
+        let options = JoinOptions { again, invited: invited.map(invitation), ..JoinOptions::default() };
         let Ok(joined) = self.queue.join(visitor(who), options, self.now) else { return };
         self.ledger.tickets.insert(who, joined.arrival);
         if !joined.new {
@@ -436,7 +436,11 @@ impl World {
                 Event::Pass(millis) => now = now.plus(*millis),
                 Event::Tick(limit) => self.queue.tick(TickInput { health_limit: *limit }, now),
                 Event::Join { who, again, invited } => {
-                    let options = JoinOptions { again: *again, invited: invited.map(invitation) };
+                    let options = JoinOptions {
+                        again: *again,
+                        invited: invited.map(invitation),
+                        ..JoinOptions::default()
+                    };
                     let _ = self.queue.join(visitor(*who), options, now);
                 }
                 Event::Claim(index) => {

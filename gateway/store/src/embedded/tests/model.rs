@@ -116,7 +116,11 @@ impl Pair {
                 let expected: Vec<_> = who
                     .iter()
                     .map(|(who, again)| {
-                        self.model.join(visitor(*who), JoinOptions { again: *again, invited: None }, now)
+                        self.model.join(
+                            visitor(*who),
+                            JoinOptions { again: *again, ..JoinOptions::default() },
+                            now,
+                        )
                     })
                     .collect();
                 assert_eq!(answers, expected);
