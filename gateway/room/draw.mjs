@@ -1,7 +1,7 @@
-// The draw, recomputed by the shopper's own browser.
+// SHA-256 and what the shopper's own browser computes by it: the draw, and a proof of work where a place takes one.
 //
 // SHA-256 (FIPS 180-4) is done here and not by crypto.subtle: that exists only in secure contexts, and the shuffle
-// needs some 500 hashes one after the other. The output is public, so timing gives nothing away.
+// needs some 500 hashes one after the other, a proof up to millions. All of it is public, so timing gives nothing away.
 
 /** @param {number} n @param {number} root the root whose fraction is wanted */
 const fractionBits = (n, root) => Math.floor((n ** (1 / root) % 1) * 2 ** 32);
@@ -12,10 +12,48 @@ const PRIMES = (() => {
   for (let n = 2; primes.length < 64; n++) if (primes.every((p) => n % p)) primes.push(n);
   return primes;
 })();
-const ROUND_CONSTANTS = PRIMES.map((p) => fractionBits(p, 3));
-const INITIAL_HASH = PRIMES.slice(0, 8).map((p) => fractionBits(p, 2));
+const ROUND_CONSTANTS = Int32Array.from(PRIMES, (p) => fractionBits(p, 3) | 0);
+const INITIAL_HASH = Int32Array.from(PRIMES.slice(0, 8), (p) => fractionBits(p, 2) | 0);
 
 const rotate = (x, n) => (x >>> n) | (x << (32 - n));
+
+/**
+ * Takes one block into a hash (FIPS 180-4 §6.2.2). A proof of work comes here a million times.
+ * @param {Int32Array} hash eight words
+ * @param {Int32Array} w 64 words, the first 16 of them the block
+ */
+function compress(hash, w) {
+  for (let i = 16; i < 64; i++) {
+    const x = w[i - 15];
+    const y = w[i - 2];
+    const s0 = rotate(x, 7) ^ rotate(x, 18) ^ (x >>> 3);
+    const s1 = rotate(y, 17) ^ rotate(y, 19) ^ (y >>> 10);
+    w[i] = (w[i - 16] + s0 + w[i - 7] + s1) | 0;
+  }
+  let [a, b, c, d, e, f, g, h] = hash;
+  for (let i = 0; i < 64; i++) {
+    const s1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
+    const t1 = (h + s1 + ((e & f) ^ (~e & g)) + ROUND_CONSTANTS[i] + w[i]) | 0;
+    const s0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
+    const t2 = (s0 + ((a & b) ^ (a & c) ^ (b & c))) | 0;
+    h = g;
+    g = f;
+    f = e;
+    e = (d + t1) | 0;
+    d = c;
+    c = b;
+    b = a;
+    a = (t1 + t2) | 0;
+  }
+  hash[0] += a;
+  hash[1] += b;
+  hash[2] += c;
+  hash[3] += d;
+  hash[4] += e;
+  hash[5] += f;
+  hash[6] += g;
+  hash[7] += h;
+}
 
 /**
  * SHA-256 of some bytes.
@@ -31,28 +69,45 @@ export function sha256(message) {
   view.setUint32(padded.length - 8, Math.floor(message.length / 2 ** 29));
   view.setUint32(padded.length - 4, message.length << 3);
 
-  const hash = Int32Array.from(INITIAL_HASH, (x) => x | 0);
+  const hash = INITIAL_HASH.slice();
   const w = new Int32Array(64);
   for (let block = 0; block < padded.length; block += 64) {
     for (let i = 0; i < 16; i++) w[i] = view.getInt32(block + i * 4);
-    for (let i = 16; i < 64; i++) {
-      const s0 = rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ (w[i - 15] >>> 3);
-      const s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ (w[i - 2] >>> 10);
-      w[i] = w[i - 16] + s0 + w[i - 7] + s1;
-    }
-    let [a, b, c, d, e, f, g, h] = hash;
-    for (let i = 0; i < 64; i++) {
-      const s1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
-      const t1 = (h + s1 + ((e & f) ^ (~e & g)) + ROUND_CONSTANTS[i] + w[i]) | 0;
-      const s0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
-      const t2 = (s0 + ((a & b) ^ (a & c) ^ (b & c))) | 0;
-      [h, g, f, e, d, c, b, a] = [g, f, e, (d + t1) | 0, c, b, a, (t1 + t2) | 0];
-    }
-    [a, b, c, d, e, f, g, h].forEach((x, i) => (hash[i] += x));
+    compress(hash, w);
   }
   const out = new DataView(new ArrayBuffer(32));
   hash.forEach((x, i) => out.setInt32(i * 4, x));
   return new Uint8Array(out.buffer);
+}
+
+/**
+ * Looks for a proof of work: the first `challenge.nonce` from `nonce` on whose SHA-256 begins with `bits` zero bits. The text
+ * has to fit into one block, so challenge and nonce into 54 bytes.
+ * @param {string} challenge ASCII
+ * @param {number} bits at most 32
+ * @param {number} nonce
+ * @param {number} tries how many to look at
+ * @returns {string|null} null where there is none among them
+ */
+export function findProof(challenge, bits, nonce, tries) {
+  const bytes = new Uint8Array(64);
+  const view = new DataView(bytes.buffer);
+  const start = challenge.length + 1;
+  for (let i = 0; i < start; i++) bytes[i] = `${challenge}.`.charCodeAt(i);
+  const hash = new Int32Array(8);
+  const w = new Int32Array(64);
+  for (const end = nonce + tries; nonce < end; nonce++) {
+    const digits = String(nonce);
+    const length = start + digits.length;
+    for (let i = 0; i < digits.length; i++) bytes[start + i] = digits.charCodeAt(i);
+    bytes[length] = 0x80;
+    view.setUint32(60, length * 8);
+    for (let i = 0; i < 16; i++) w[i] = view.getInt32(i * 4);
+    hash.set(INITIAL_HASH);
+    compress(hash, w);
+    if (Math.clz32(hash[0]) >= bits) return `${challenge}.${digits}`;
+  }
+  return null;
 }
 
 /**

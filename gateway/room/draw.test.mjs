@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import test from "node:test";
-import { DRAW_ROUNDS, drawSeed, fromHex, sha256, shuffledIndex, toHex } from "./draw.mjs";
+import { DRAW_ROUNDS, drawSeed, findProof, fromHex, sha256, shuffledIndex, toHex } from "./draw.mjs";
 
 test("SHA-256 is that of the platform at every length around the block borders", () => {
   for (let length = 0; length <= 200; length++) {
@@ -43,4 +43,17 @@ test("arrivals far apart in a draw of two million get places of their own below 
 
 test("a draw of one leaves it where it is", () => {
   assert.equal(shuffledIndex(0, 1, new Uint8Array(32)), 0);
+});
+
+test("a proof of work is the one another implementation finds", () => {
+  // Python's hashlib: the first n with int.from_bytes(sha256(b"%s.%d" % (c, n)).digest(), "big") < 2**(256 - bits)
+  const challenge = "AAAAAGVT81gO1vzfFWK3LaPtNihHN60yhn32";
+  for (const [bits, nonce] of [[0, 0], [4, 27], [8, 57], [14, 7495], [18, 513529]]) {
+    assert.equal(findProof(challenge, bits, 0, 1_000_000), `${challenge}.${nonce}`);
+  }
+  // In slices it is the same, and beyond it another.
+  assert.equal(findProof(challenge, 14, 0, 7_495), null);
+  assert.equal(findProof(challenge, 14, 7_495, 1), `${challenge}.${7_495}`);
+  const next = findProof(challenge, 14, 7_495 + 1, 1_000_000);
+  assert.match(createHash("sha256").update(next).digest("hex"), /^000[0-3]/);
 });

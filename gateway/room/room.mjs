@@ -3,7 +3,7 @@
 import { NOBODY, announcement, backOff, compare, countdownWords, joinSpread } from "./state.mjs";
 import { failingWords, lineOf, numberWords, placeOf, pollDelay, promiseWords, publicValue } from "./state.mjs";
 import { standingOf, takesInvitations, viewOf, witness } from "./state.mjs";
-import { toHex } from "./draw.mjs";
+import { findProof, toHex } from "./draw.mjs";
 
 const element = (id) => document.getElementById(id);
 const { api, sale, entry, title, texts: textsJson } = element("room").dataset;
@@ -32,6 +32,8 @@ let joinedHere = false;
 /** The invitation that the page's address or its form brought, until it is used or refused; and why it was refused. */
 let invitation = new URLSearchParams(location.search).get("invitation");
 let uninvited = null;
+/** The proof of work that joining takes, its text once found. @type {{text: string|null}|null} */
+let proof = null;
 /** Was on the way to the shop seconds ago, and is here again. */
 let sentBack = false;
 /** The same, for as long as this page is here. */
@@ -78,6 +80,8 @@ async function call(path, body) {
   const { status } = response;
   if (status === 429 || status >= 500) {
     const problem = await response.json().catch(() => null);
+    // What may be computed is not waited for.
+    if (problem?.proof) return { status, body: problem };
     throw new Unavailable(response.headers.get("retry-after"), problem?.code);
   }
   return { status, body: status === 204 ? null : await response.json() };
@@ -133,14 +137,41 @@ function joinAt() {
   return joins_open_at === null ? Infinity : joins_open_at + joinSpread(snapshot) * joinSpreadPart;
 }
 
+/** Whether it is time to join: not while a proof is looked for. */
+const mayJoin = () => now() >= joinAt() && !snapshot.store_away && proof?.text !== null;
+
+/** Looks for a proof in slices, so that the page can be used meanwhile, and joins when there is one. */
+async function prove({ challenge, bits, expires_at }) {
+  const mine = (proof = { text: null });
+  // A timer would wait for a second or more in a tab that nobody looks at.
+  const { port1, port2 } = new MessageChannel();
+  for (let nonce = 0; proof === mine && !mine.text; nonce += 1_024) {
+    if (now() > expires_at * 1_000) proof = null;
+    else mine.text = findProof(challenge, bits, nonce, 1_024);
+    await new Promise((resolve) => {
+      port1.onmessage = resolve;
+      port2.postMessage(null);
+    });
+  }
+  port1.close();
+  wake();
+}
+
 async function join(again) {
-  const shown = invitation ? { invitation } : {};
+  const shown = { ...(invitation && { invitation }), ...(proof?.text && { proof: proof.text }) };
   const { status, body } = await call("/join", { sale, ...(again && { again }), ...shown });
+  // It has done its work, was not needed, or another is asked for.
+  proof = null;
   if (status === 200) {
     joinedHere = true;
     // What was shown has done its work; what was refused before may still be read.
     if (invitation) invitation = uninvited = null;
     return adopt(body);
+  }
+  if (body.proof) {
+    me = NOBODY;
+    prove(body.proof);
+    return;
   }
   if (body.code?.startsWith("invitation_")) {
     uninvited ??= texts.invitation[body.code.slice("invitation_".length)] ?? texts.invitation.invalid;
@@ -172,7 +203,7 @@ async function enter() {
     } else {
       me = NOBODY;
       if (!keepsCookies()) me = { ...me, standing: "blocked" };
-      else if (now() >= joinAt() && !snapshot.store_away) await join(false);
+      else if (mayJoin()) await join(false);
     }
   });
   known = true;
@@ -264,14 +295,14 @@ function show() {
     return;
   }
   const place = ownPlace();
-  const view = viewOf({ me, snapshot, place, failing }, texts, navigator.languages);
+  const view = viewOf({ me, snapshot, place, failing, proving: proof !== null }, texts, navigator.languages);
   document.title = `${view.title} · ${title}`;
   element("room").dataset.state = view.state;
   for (const id of ["headline", "detail", "reason", "lane", "place", "ahead", "eta", "note"]) setText(id, view[id]);
   for (const id of ["reason", "note", "rejoin", "retry", "leave", "check", "when", "invited"]) setShown(id, view[id]);
   const refused = view.state === "refused" ? null : uninvited;
-  setShown("uninvited", refused);
-  setText("uninvited", refused);
+  setShown("barrier", refused);
+  setText("barrier", refused);
   setShown("lane-box", view.lane);
   element("reason").lang = view.reasonLanguage;
   setShown("figures", view.place);
@@ -342,7 +373,7 @@ async function look() {
   snapshot = body;
   seen = witness(seen, snapshot, Date.now());
   if (!known) await enter();
-  else if (me.standing === "outside" && now() >= joinAt() && !snapshot.store_away) await alone(() => join(false));
+  else if (me.standing === "outside" && mayJoin()) await alone(() => join(false));
 
   const over = snapshot.phase === "closed" || snapshot.phase === "sold_out";
   const place = ownPlace();
@@ -367,7 +398,7 @@ function meanwhile(over) {
 function delay() {
   if (failures) return backOff(failures, retryAfterS, Math.random());
   if (retryAfterS) return retryAfterS * 1_000 * (1 + Math.random() / 4);
-  if (!snapshot) return 0;
+  if (!snapshot || proof?.text) return 0;
   const place = ownPlace();
   const idle = !["outside", "waiting", "called", "recall"].includes(me.standing);
   const ahead = idle ? Infinity : place === null ? null : Math.max(0, place - line().serving);

@@ -422,12 +422,12 @@ export const failingWords = (failing, me, { note }) => note[me.arrival === null 
  */
 
 /**
- * @param {{me: Me, snapshot: Snapshot, place: number|null, failing: Failing}} model
+ * @param {{me: Me, snapshot: Snapshot, place: number|null, failing: Failing, proving?: boolean}} model
  * @param {object} texts
  * @param {readonly string[]} languages
  * @returns {View}
  */
-export function viewOf({ me, snapshot: sale, place, failing }, texts, languages) {
+export function viewOf({ me, snapshot: sale, place, failing, proving = false }, texts, languages) {
   const { label, note } = texts;
   const snapshot = lineOf(sale, me.lane);
   const state = stateOf(snapshot.phase, snapshot.draw !== null, me.standing);
@@ -454,7 +454,7 @@ export function viewOf({ me, snapshot: sale, place, failing }, texts, languages)
     ahead: numbered && moving ? numberWords(ahead, texts) : null,
     eta: numbered && moving ? etaWords(etaOf(ahead, snapshot), texts) : null,
     progress: numbered && moving && place > 0 ? { max: place, value: Math.min(snapshot.serving, place) } : null,
-    note: failing ? failingWords(failing, me, texts) : noteOf(state, snapshot, me, texts),
+    note: failing ? failingWords(failing, me, texts) : noteOf(state, snapshot, me, proving, texts),
     aheadCount: ahead,
     rejoin: state === "lapsed" || state === "left",
     retry: ["blocked", "stuck", "refused"].includes(state),
@@ -468,10 +468,11 @@ export function viewOf({ me, snapshot: sale, place, failing }, texts, languages)
 /** Where an invitation may still be shown. */
 const INVITES = ["joining", "refused", "pre_queue", "in_draw", "waiting", "paused"];
 
-function noteOf(state, snapshot, me, texts) {
+function noteOf(state, snapshot, me, proving, texts) {
   const { note } = texts;
   const over = ["admitted", "sold_out", "closed", "blocked", "stuck", "refused"].includes(state);
   if (snapshot.store_away && !over) return failingWords("away", me, texts);
+  if (state === "joining" && proving) return note.proving;
   if (state === "waiting" && allHeld(snapshot)) return note.held;
   const beacon = state === "drawing" ? snapshot.draw?.beacon : null;
   return beacon ? (beacon.late ? note.beacon_late : note.beacon) : null;

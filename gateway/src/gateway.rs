@@ -12,6 +12,7 @@ use crate::edge::decider::Decider;
 use crate::feedback::Sink;
 use crate::identity::Identifier;
 use crate::issuer::Issuer;
+use crate::join_guard::JoinGuard;
 use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::page;
@@ -32,6 +33,8 @@ pub struct Gateway {
     pub issuer: Issuer,
     /// Verifies tokens.
     pub verified: Verified,
+    /// Knows what a first number costs.
+    pub guard: JoinGuard,
     /// Makes out visitors.
     pub identifier: Arc<Identifier>,
     /// Renders rooms.

@@ -21,6 +21,7 @@ pub mod gateway;
 pub mod http_client;
 pub mod identity;
 pub mod issuer;
+pub mod join_guard;
 pub mod keys;
 pub mod measured;
 pub mod metrics;

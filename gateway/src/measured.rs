@@ -89,6 +89,7 @@ impl QueueStore for MeasuredStore {
                 Err(JoinRefusal::InvitationNeeded) => "invitation_needed",
                 Err(JoinRefusal::InvitationUsed) => "invitation_used",
                 Err(JoinRefusal::NoSuchLane) => "invitation_other_lane",
+                Err(JoinRefusal::NotKnown) => "not_known",
             };
             self.metrics.joined(sale.as_str(), outcome);
         }

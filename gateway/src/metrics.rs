@@ -41,6 +41,7 @@ pub struct Metrics {
     beacon_fetches: IntCounterVec,
     store: StoreMetrics,
     unqueued: IntCounterVec,
+    proofs: IntCounterVec,
     sale: SaleGauges,
 }
 
@@ -137,6 +138,12 @@ impl Metrics {
             "Admissions given without the queue, by sales that stay open while their store is away.",
             &["sale"],
         )?;
+        let proofs = counter(
+            "ropeline_join_proofs_total",
+            "Joins by visitors without a number whose network had none free: asked (none was shown), accepted, invalid, \
+             expired, too_easy, unsolved.",
+            &["sale", "result"],
+        )?;
         let beacon_fetches = counter(
             "ropeline_beacon_fetches_total",
             "Rounds of a public beacon asked for, by relay: good, not_yet, unreachable, wrong (it gave something else).",
@@ -191,6 +198,7 @@ impl Metrics {
             )?,
             store,
             unqueued,
+            proofs,
             sale,
             registry,
         })
@@ -282,6 +290,11 @@ impl Metrics {
     /// Somebody was let in without the queue.
     pub(crate) fn let_in_unqueued(&self, sale: &str) {
         self.unqueued.with_label_values(&[sale]).inc();
+    }
+
+    /// Somebody new was asked for a proof, or showed one.
+    pub(crate) fn proof(&self, sale: &str, result: &str) {
+        self.proofs.with_label_values(&[sale, result]).inc();
     }
 
     /// Where a sale stands now.

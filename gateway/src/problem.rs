@@ -18,6 +18,21 @@ struct Parts {
     sale: Option<String>,
     room: Option<String>,
     retry_after_s: Option<u64>,
+    proof: Option<ProofWanted>,
+    visitor: Option<String>,
+}
+
+/// What a client has to compute to go on.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProofWanted {
+    /// How: `sha256`.
+    pub algorithm: &'static str,
+    /// What the proof begins with.
+    pub challenge: String,
+    /// Zero bits that its hash has to begin with.
+    pub bits: u8,
+    /// Until when the challenge is good, in Unix seconds.
+    pub expires_at: u64,
 }
 
 #[derive(Serialize)]
@@ -33,6 +48,10 @@ struct Document<'a> {
     room: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_s: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proof: Option<&'a ProofWanted>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    visitor: Option<&'a str>,
 }
 
 impl Problem {
@@ -52,6 +71,8 @@ impl Problem {
             sale: None,
             room: None,
             retry_after_s: None,
+            proof: None,
+            visitor: None,
         }))
     }
 
@@ -87,6 +108,20 @@ impl Problem {
         self
     }
 
+    /// The same problem, saying what the client may compute instead of waiting.
+    #[must_use]
+    pub fn proof(mut self, wanted: ProofWanted) -> Self {
+        self.0.proof = Some(wanted);
+        self
+    }
+
+    /// The same problem, naming the new visitor it is about: what an app without a cookie jar sends as `Ropeline-Visitor`.
+    #[must_use]
+    pub fn visitor(mut self, credential: Option<String>) -> Self {
+        self.0.visitor = credential;
+        self
+    }
+
     /// The stable code.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -111,6 +146,8 @@ impl Problem {
             sale: self.0.sale.as_deref(),
             room: self.0.room.as_deref(),
             retry_after_s: self.0.retry_after_s,
+            proof: self.0.proof.as_ref(),
+            visitor: self.0.visitor.as_deref(),
         };
         let body = serde_json::to_vec(&document).unwrap_or_default();
         let mut answer = Answer::with_body(self.0.status, "application/problem+json", body);

@@ -29,6 +29,7 @@ use crate::feedback;
 use crate::gateway::Gateway;
 use crate::identity::{Identifier, VisitorCookies};
 use crate::issuer::Issuer;
+use crate::join_guard::JoinGuard;
 use crate::measured::MeasuredStore;
 use crate::metrics::Metrics;
 use crate::operator::Operator;
@@ -183,6 +184,7 @@ async fn assemble(config: &Config, home: &Handle) -> anyhow::Result<Parts> {
         verified: Verified::new(config.keys.admission.set().clone(), config.keys.ticket.set().clone()),
         jwks: config.keys.published()?.to_jwks().into(),
         keys: Arc::clone(&config.keys),
+        guard: JoinGuard::new(config.limits.join.clone(), config.visitor.cookie_secrets.clone()),
         issuer: Issuer::new(config.queue.issuer.clone(), Arc::clone(&config.keys)),
         identifier: Arc::new(Identifier::new(visitor_cookies, cookies, accounts)),
         room,

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use super::join_limits::{self, JoinLimits};
 use super::read::Section;
 
 /// What one client may take, and how the process shares the machine.
@@ -18,12 +19,17 @@ pub struct Limits {
     pub threads: NonZeroUsize,
     /// How long open requests may finish after the process was told to stop.
     pub shutdown_grace: Duration,
+    /// What a first number in a sale costs.
+    pub join: JoinLimits,
 }
 
 pub(super) fn read(section: Section<'_>) -> Limits {
     let seconds = Duration::from_secs;
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let header_bytes = section.or("header_bytes", 32 << 10, |item| item.size_in(4 << 10, 1 << 20));
+    let join_section = section.table("join");
+    let join = join_limits::read(&join_section);
+    join_section.finish();
     let limits = Limits {
         header_bytes: usize::try_from(header_bytes).unwrap_or(usize::MAX),
         keepalive: section.or("keepalive", seconds(60), |item| item.duration_in(seconds(1), seconds(3_600))),
@@ -34,6 +40,7 @@ pub(super) fn read(section: Section<'_>) -> Limits {
         }),
         shutdown_grace: section
             .or("shutdown_grace", seconds(10), |item| item.duration_in(seconds(0), seconds(600))),
+        join,
     };
     section.finish();
     limits

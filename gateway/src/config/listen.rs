@@ -7,6 +7,7 @@ use ipnet::IpNet;
 
 use super::files;
 use super::insecure::Insecure;
+use super::join_limits::JoinLimits;
 use super::read::Section;
 use super::report::Fault;
 
@@ -44,7 +45,11 @@ pub struct Tls {
 }
 
 /// Reads the table, and beside it every address in it that the gateway itself listens on, whatever else is wrong.
-pub(super) fn read(section: Section<'_>, insecure: Insecure) -> (Vec<SocketAddr>, Option<Listen>) {
+pub(super) fn read(
+    section: Section<'_>,
+    insecure: Insecure,
+    joins: &JoinLimits,
+) -> (Vec<SocketAddr>, Option<Listen>) {
     let shop = shop(&section);
     let operator = section.or("operator", SocketAddr::from(([127, 0, 0, 1], 9900)), |item| {
         let address: SocketAddr = item.parsed("an address with a port", "for example \"127.0.0.1:9900\"")?;
@@ -72,6 +77,11 @@ pub(super) fn read(section: Section<'_>, insecure: Insecure) -> (Vec<SocketAddr>
         let what = "nobody may say which host was asked for: no proxy is trusted";
         section.fault("trust_forwarded_host", Fault::new(what, "name your proxies in trusted_proxies"));
     }
+    if let (Some(shop), Some([])) = (&shop, trusted_proxies.as_deref())
+        && joins.enabled
+    {
+        one_client(&section, shop, behind_tls, joins);
+    }
     if let (Some(shop), Some(None), false) = (&shop, &tls, behind_tls || insecure.plain_http)
         && let Some(open) = shop.iter().find(|address| !address.ip().is_loopback())
     {
@@ -94,6 +104,17 @@ pub(super) fn read(section: Section<'_>, insecure: Insecure) -> (Vec<SocketAddr>
         })
     };
     (own, listen())
+}
+
+/// Warns of a proxy in front that is not named: all that come through it would share what one network has free.
+fn one_client(section: &Section<'_>, shop: &[SocketAddr], behind_tls: bool, joins: &JoinLimits) {
+    let exempt = |address: &SocketAddr| joins.exempt.iter().any(|network| network.contains(&address.ip()));
+    let on_loopback = shop.iter().all(|address| address.ip().is_loopback() && !exempt(address));
+    if behind_tls || (on_loopback && !shop.is_empty()) {
+        let what = "names no proxy, and one must be in front: all that come through it count as one client when they join";
+        let mend = "name it, or the networks that share an address in limits.join.exempt";
+        section.warn("trusted_proxies", Fault::new(what, mend));
+    }
 }
 
 fn shop(section: &Section<'_>) -> Option<Vec<SocketAddr>> {
@@ -136,22 +157,13 @@ fn trusted_proxies(section: &Section<'_>, insecure: Insecure) -> Option<Vec<IpNe
         return Some(Vec::new());
     }
     section.list("trusted_proxies", |item| {
-        let text = item.text()?;
-        let net = text
-            .parse::<IpNet>()
-            .or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from))
-            .map_err(|_| {
-                Fault::new(
-                    format!("{text:?} is not a network"),
-                    "write an address or a prefix, for example \"10.0.0.0/8\"",
-                )
-            })?;
+        let net = item.network()?;
         if net.prefix_len() == 0 && !insecure.trust_any_proxy {
             return Err(Fault::new(
                 format!("{net} is everybody: any client could claim any address"),
                 "name your proxies' networks, or set insecure.trust_any_proxy = true",
             ));
         }
-        Ok(net.trunc())
+        Ok(net)
     })
 }

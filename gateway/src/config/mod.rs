@@ -8,6 +8,7 @@ mod draw;
 mod edge;
 pub mod files;
 mod insecure;
+mod join_limits;
 mod keys;
 mod limits;
 mod listen;
@@ -34,6 +35,7 @@ use toml::de::DeTable;
 
 pub use draw::DrawSettings;
 pub use insecure::Insecure;
+pub use join_limits::JoinLimits;
 pub use limits::Limits;
 pub use listen::{Listen, Tls};
 pub use operator::OperatorAccess;
@@ -137,7 +139,8 @@ impl Config {
 
 fn read_parts(root: read::Section<'_>) -> Option<Config> {
     let insecure = insecure::read(root.table("insecure"));
-    let (own, listen) = listen::read(root.table("listen"), insecure);
+    let limits = limits::read(root.table("limits"));
+    let (own, listen) = listen::read(root.table("listen"), insecure, &limits.join);
     let upstream = upstream::read(root.table("upstream"), insecure, &own);
     let queue = queue::read(root.table("queue"));
     let store = store::read(root.table("store"));
@@ -145,7 +148,6 @@ fn read_parts(root: read::Section<'_>) -> Option<Config> {
     let edge = edge::read(root.table("edge"), keys.as_ref());
     let visitor = visitor::read(root.table("visitor"), insecure);
     let operator = operator::read(root.table("operator"));
-    let limits = limits::read(root.table("limits"));
     let draw = draw::read(root.table("draw"));
     // Where the keys are at fault, they are what is to be mended first.
     let invites = keys.as_ref().is_none_or(|keys| keys.invitation.is_some());

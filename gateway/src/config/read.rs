@@ -3,11 +3,13 @@
 
 use std::cell::RefCell;
 use std::fmt::Display;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -346,6 +348,18 @@ impl<'a> Item<'a> {
     pub(super) fn parsed<T: FromStr>(&self, what: &str, example: &str) -> Result<T, Fault> {
         let text = self.text()?;
         text.parse().map_err(|_| Fault::new(format!("{text:?} is not {what}"), format!("write {example}")))
+    }
+
+    /// A network, or an address alone; what lies behind its width is dropped.
+    pub(super) fn network(&self) -> Result<IpNet, Fault> {
+        let text = self.text()?;
+        let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        network.map(|network| network.trunc()).map_err(|_| {
+            Fault::new(
+                format!("{text:?} is not a network"),
+                "write an address or a prefix, for example \"10.0.0.0/8\"",
+            )
+        })
     }
 
     /// A path; a relative one starts at the folder of the configuration file.

@@ -32,6 +32,7 @@ cookie_secrets = ["keys/visitor.secret"]
 [operator]
 token_file = "keys/operator.token"
 [limits]
+join = { exempt = ["127.0.0.0/8"] }
 threads = 2
 [[sale]]
 id = "sneaker"
@@ -334,6 +335,56 @@ fn listen_faults() {
     refused(operator, "operator = \"0.0.0.0:9900\"", "listen.operator", "in the clear");
     refused(operator, "operator = \"127.0.0.1:8080\"", "listen.operator", "also a shop address");
     refused(operator, "tls = 5", "listen.tls", "not a table");
+}
+
+#[test]
+fn joining_is_limited_unless_the_file_says_otherwise() {
+    let join = "join = { exempt = [\"127.0.0.0/8\"] }";
+    let limits = parse(&with(join, "join = { ipv4 = 7, exempt = [\"10.1.2.3\", \"2001:db8::1/48\"] }"));
+    let limits = limits.unwrap().limits.join;
+    assert_eq!((limits.enabled, limits.ipv4.get(), limits.ipv4_24.get()), (true, 7, 1_000));
+    assert_eq!((limits.ipv6_64.get(), limits.ipv6_56.get(), limits.hardest_bits), (20, 100, 20));
+    assert_eq!(limits.window.as_secs(), 600);
+    assert_eq!(
+        limits.exempt.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["10.1.2.3/32", "2001:db8::/48"]
+    );
+    for (wrong, key, what) in [
+        ("exempt = [\"x\"]", "limits.join.exempt[0]", "not a network"),
+        ("exempt = \"10.0.0.0/8\"", "limits.join.exempt", "not a list"),
+        ("hardest_bits = 27", "limits.join.hardest_bits", "out of range"),
+        ("hardest_bits = 13", "limits.join.hardest_bits", "out of range"),
+        ("ipv4 = 0", "limits.join.ipv4", "out of range"),
+        ("ipv6_56 = \"5\"", "limits.join.ipv6_56", "not a whole number"),
+        ("window = \"9s\"", "limits.join.window", "out of range"),
+        ("ipv6 = 5", "limits.join.ipv6", "not a known key"),
+    ] {
+        // The other key keeps the file from having a second fault.
+        refused(join, &format!("join = {{ {wrong} }}"), key, what);
+    }
+}
+
+#[test]
+fn a_proxy_in_front_that_is_not_named_is_warned_about_where_all_would_count_as_one_client() {
+    let (shop, join) = ("shop = [\"127.0.0.1:8080\"]", "join = { exempt = [\"127.0.0.0/8\"] }");
+    let warned = |shop_line: &str, join_line: &str| {
+        let text = with(shop, shop_line).replace(&format!("{join}\n"), &format!("{join_line}\n"));
+        let warnings = parse(&text).unwrap().warnings;
+        warnings.iter().map(|warning| warning.key.clone()).collect::<Vec<_>>()
+    };
+    let public = "shop = [\"0.0.0.0:8080\"]\nbehind_tls = true";
+    for (shop_line, join_line, warns) in [
+        (shop, "", true),
+        (shop, join, false),
+        (shop, "join = { enabled = false }", false),
+        (&format!("{shop}\ntrusted_proxies = [\"127.0.0.1\"]"), "", false),
+        (public, "", true),
+        (&format!("{public}\ntrusted_proxies = [\"10.0.0.0/8\"]"), "", false),
+        (public, "join = { enabled = false }", false),
+    ] {
+        let keys: &[&str] = if warns { &["listen.trusted_proxies"] } else { &[] };
+        assert_eq!(warned(shop_line, join_line), keys, "{shop_line} {join_line}");
+    }
 }
 
 #[test]

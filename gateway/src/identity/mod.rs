@@ -123,7 +123,14 @@ impl Identifier {
             return None;
         }
         let (_, value) = self.cookies.issue().ok()?;
-        self.style.set(&cookie::newcomer(self.style.secure), &value, NEWCOMER_LIFE_S)
+        self.newcomer_cookie(&value)
+    }
+
+    /// The cookie by which a visitor of this credential who was made up just now is known the next time, until they join. As
+    /// [`Self::welcome`] it takes the place of no visitor who has joined.
+    #[must_use]
+    pub fn newcomer_cookie(&self, credential: &str) -> Option<HeaderValue> {
+        self.style.set(&cookie::newcomer(self.style.secure), credential, NEWCOMER_LIFE_S)
     }
 
     /// The newcomer a request comes from: its name, and the cookie's value.

@@ -115,8 +115,20 @@ pub struct Reader<'a> {
     pub accept_language: Option<&'a str>,
     /// What the lane is called that they stand in, where there are lanes.
     pub lane: Option<&'a str>,
-    /// Why the invitation they showed just now was refused.
-    pub uninvited: Option<Uninvited>,
+    /// Why what they sent by a form just now came to nothing.
+    pub barrier: Option<Barrier>,
+}
+
+/// What stood in the way of a form.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Barrier {
+    /// The invitation was refused.
+    Uninvited(Uninvited),
+    /// Many have joined from the network, and no script computes a proof.
+    Crowded {
+        /// Seconds until it takes none.
+        free_in_s: u64,
+    },
 }
 
 impl Reader<'_> {

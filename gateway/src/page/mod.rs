@@ -13,7 +13,7 @@ mod template;
 mod tests;
 mod texts;
 
-pub use input::{Reader, RoomBeacon, RoomInput, Standing, Uninvited};
+pub use input::{Barrier, Reader, RoomBeacon, RoomInput, Standing, Uninvited};
 pub(crate) use prepared::names_tag;
 pub use prepared::{Encoding, Prepared, Representation, Selected};
 pub use texts::Language;
@@ -80,8 +80,7 @@ impl Room {
     /// The page for everyone. Costs a few milliseconds of compression: not for the request path.
     #[must_use]
     pub fn prepare(&self, input: &RoomInput, language: Language) -> Prepared {
-        let reader =
-            Reader { return_to: &input.entry_url, accept_language: None, lane: None, uninvited: None };
+        let reader = Reader { return_to: &input.entry_url, accept_language: None, lane: None, barrier: None };
         let html = self.render(input, &Standing::Outside, &reader, language);
         Prepared::new(CONTENT_TYPE, html.into_bytes(), Effort::Quick)
     }

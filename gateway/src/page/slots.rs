@@ -2,7 +2,7 @@
 
 use super::Words;
 use super::assets::Assets;
-use super::input::{Reader, RoomInput, Standing, State, Uninvited, in_first_of};
+use super::input::{Barrier, Reader, RoomInput, Standing, State, in_first_of};
 use super::template::Value;
 use super::texts::{Language, StateText, fill, rfc3339, utc_words};
 
@@ -35,7 +35,7 @@ slots! {
     "progress.max" => ProgressMax, "progress.value" => ProgressValue, "hide.progress" => HideProgress,
     "label.progress" => LabelProgress,
     "lane" => Lane, "hide.lane" => HideLane, "label.lane" => LabelLane,
-    "uninvited" => Uninvited, "hide.uninvited" => HideUninvited, "hide.invited" => HideInvited,
+    "barrier" => Barrier, "hide.barrier" => HideBarrier, "hide.invited" => HideInvited,
     "invitation.summary" => InvitationSummary, "invitation.label" => InvitationLabel,
     "invitation.button" => InvitationButton,
     "note" => Note, "hide.note" => HideNote, "refresh" => Refresh, "refresh_s" => RefreshSeconds,
@@ -58,7 +58,7 @@ pub(super) struct Page<'a> {
     return_to: &'a str,
     /// The visitor's lane, where it is worth a word.
     lane: Option<&'a str>,
-    uninvited: Option<Uninvited>,
+    barrier: Option<String>,
     language: Language,
     /// The operator's reason: its language, where that is known, and its text.
     reason: Option<(&'a str, &'a str)>,
@@ -92,11 +92,14 @@ impl<'a> Page<'a> {
     ) -> Self {
         let texts = &words.texts;
         let api = &input.api_prefix;
-        let refresh_s = state.refresh_s().to_string();
-        let period = match state.refresh_s() {
-            seconds @ 0..120 => fill(&texts.eta.seconds, &[("n", &seconds.to_string())]),
-            seconds => texts.duration(seconds / 60),
+        let refresh_s = match reader.barrier {
+            // Not before what is in the way has been read.
+            Some(Barrier::Crowded { free_in_s }) => free_in_s.max(state.refresh_s()),
+            _ => state.refresh_s(),
         };
+        let refresh = fill(&texts.note.refresh, &[("time", &seconds_words(refresh_s, words))]);
+        // What answers a form has no address of its own to look at again.
+        let refresh_to = reader.barrier.map_or_else(String::new, |_| format!("; url={}", reader.return_to));
         let when = match state {
             State::Scheduled => input.joins_open_at.map(|at| (&texts.label.joins_open, at)),
             State::InDraw => input.draw_closes_at.map(|at| (&texts.label.draw, at)),
@@ -111,14 +114,14 @@ impl<'a> Page<'a> {
             words,
             return_to: reader.return_to,
             lane: reader.lane,
-            uninvited: reader.uninvited,
+            barrier: reader.barrier.map(|barrier| barrier_words(barrier, words)),
             reason: reason(input, reader, language),
             language,
             css: format!("{api}/assets/{}", assets.style.name),
             js: format!("{api}/assets/{}", assets.script.name),
             draw: format!("{api}/sales/{}/draw", input.sale),
-            refresh: fill(&texts.note.refresh, &[("time", &period)]),
-            refresh_s,
+            refresh,
+            refresh_s: format!("{refresh_s}{refresh_to}"),
             when: when.map(|(label, at)| (label.as_str(), rfc3339(at), utc_words(at))),
             figures: Figures::new(input, standing, state, words),
             note: note(input, standing, state, words),
@@ -169,8 +172,8 @@ impl<'a> Page<'a> {
             Slot::Lane => Text(self.lane.unwrap_or("")),
             Slot::HideLane => Hidden(self.lane.is_none()),
             Slot::LabelLane => Text(&texts.label.lane),
-            Slot::Uninvited => Text(self.uninvited.map_or("", |why| texts.invitation.refused(why))),
-            Slot::HideUninvited => Hidden(self.uninvited.is_none()),
+            Slot::Barrier => Text(self.barrier.as_deref().unwrap_or("")),
+            Slot::HideBarrier => Hidden(self.barrier.is_none()),
             Slot::HideInvited => Hidden(!(self.input.invitations && self.state.may_show_invitation())),
             Slot::InvitationSummary => Text(&texts.invitation.summary),
             Slot::InvitationLabel => Text(&texts.invitation.label),
@@ -205,6 +208,24 @@ impl<'a> Page<'a> {
             Slot::CheckValue => Text(&texts.check.value),
             Slot::CheckBeacon => Text(&texts.check.beacon),
         }
+    }
+}
+
+/// Why a form came to nothing.
+fn barrier_words(barrier: Barrier, words: &Words) -> String {
+    match barrier {
+        Barrier::Uninvited(why) => words.texts.invitation.refused(why).to_owned(),
+        Barrier::Crowded { free_in_s } => {
+            fill(&words.texts.note.crowded, &[("time", &seconds_words(free_in_s, words))])
+        }
+    }
+}
+
+/// Seconds in words; never fewer than they are.
+fn seconds_words(seconds: u64, words: &Words) -> String {
+    match seconds {
+        0..120 => fill(&words.texts.eta.seconds, &[("n", &seconds.to_string())]),
+        _ => words.texts.duration(seconds.div_ceil(60)),
     }
 }
 

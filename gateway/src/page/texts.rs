@@ -54,7 +54,7 @@ tables! {
     Number { group }
     Label { lane, place, ahead, eta, progress, joins_open, opens, draw, beacon, reason }
     Button { join, claim, rejoin, retry, leave_summary, leave_detail, leave }
-    Note { join, refresh, retrying, retrying_outside, busy, busy_outside, away, away_outside, held, beacon, beacon_late, within }
+    Note { join, refresh, retrying, retrying_outside, busy, busy_outside, away, away_outside, held, beacon, beacon_late, within, proving, crowded }
     Eta { unknown, under_minute, under_two_minutes, seconds, minutes, hours, hours_minutes, up_to, about, between }
     Check {
         summary, arrival, size, seed, server, own, agree, differ, committed, broken, late, document,

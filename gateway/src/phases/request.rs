@@ -96,7 +96,7 @@ pub(super) async fn filter(
         Next::Answer(answer) => answer,
         Next::Api(path) => {
             context.verdict = "api";
-            shopper::answer(gateway, session, &path).await
+            shopper::answer(gateway, session, context.client, &path).await
         }
         Next::Room { sale, page, status, refusal } => {
             let head = session.req_header();
@@ -105,11 +105,14 @@ pub(super) async fn filter(
                     Some(pass) => Err(pass_on(gateway, head, live, pass, context)),
                     None => Ok(Vec::new()),
                 },
-                Some(live) => match shopper::straight_through(gateway, head, &live, page).await {
-                    Entry::Through(pass) => Err(pass_on(gateway, head, live, pass, context)),
-                    Entry::Waits(cookies) => Ok(cookies),
-                    Entry::Outside => Ok(Vec::new()),
-                },
+                Some(live) => {
+                    let client = context.client;
+                    match shopper::straight_through(gateway, head, client, &live, page).await {
+                        Entry::Through(pass) => Err(pass_on(gateway, head, live, pass, context)),
+                        Entry::Waits(cookies) => Ok(cookies),
+                        Entry::Outside => Ok(Vec::new()),
+                    }
+                }
                 None => Ok(Vec::new()),
             };
             match entry {

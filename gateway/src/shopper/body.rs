@@ -23,6 +23,8 @@ pub struct Call {
     pub again: bool,
     /// The invitation that the visitor shows, as sent.
     pub invitation: Option<String>,
+    /// The proof of work that a join was asked for, as sent.
+    pub proof: Option<String>,
     /// Set when the call came from a form: where its sender goes next. Always a path of this site.
     pub return_to: Option<String>,
 }
@@ -35,6 +37,8 @@ struct Fields {
     again: bool,
     #[serde(default)]
     invitation: Option<String>,
+    #[serde(default)]
+    proof: Option<String>,
 }
 
 /// Reads and parses the body of one of the queue's own calls.
@@ -136,12 +140,13 @@ pub fn parse_call(media_type: &str, body: &[u8]) -> Result<Call, Problem> {
                     format!("Send a JSON object such as {{\"sale\":\"…\"}}: {error}."),
                 )
             })?;
-            let Fields { sale, again, invitation } = fields;
-            Ok(Call { sale, again, invitation, return_to: None })
+            let Fields { sale, again, invitation, proof } = fields;
+            Ok(Call { sale, again, invitation, proof, return_to: None })
         }
         "application/x-www-form-urlencoded" => {
             let return_to = Some("/".to_owned());
-            let mut call = Call { sale: String::new(), again: false, invitation: None, return_to };
+            let sale = String::new();
+            let mut call = Call { sale, again: false, invitation: None, proof: None, return_to };
             for (name, value) in form_urlencoded::parse(body) {
                 match &*name {
                     "sale" => call.sale = value.into_owned(),

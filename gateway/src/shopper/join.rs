@@ -1,4 +1,6 @@
-//! `POST /join`: a visitor takes a ticket, the same one from every tab and device.
+//! `POST /join`: a visitor takes a ticket, the same one from every tab and device. The first may take a proof of work.
+
+use std::net::IpAddr;
 
 use http::{HeaderValue, StatusCode};
 use pingora::http::RequestHeader;
@@ -9,9 +11,12 @@ use ropeline_token::IssueError;
 use serde::Serialize;
 
 use super::standing::{self, StandingDocument};
-use super::{Call, fields, find, held, invitation, put_back, reachable, room, unavailable, unidentified};
+use super::{
+    Call, fields, find, held, invitation, proof, put_back, reachable, room, unavailable, unidentified,
+};
 use crate::answer::Answer;
 use crate::gateway::Gateway;
+use crate::join_guard::{Bound, Fare};
 use crate::page::Uninvited;
 use crate::problem::Problem;
 use crate::sales::LiveSale;
@@ -30,7 +35,12 @@ struct Document {
     standing: StandingDocument,
 }
 
-pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call) -> Result<Answer, Problem> {
+pub(super) async fn answer(
+    gateway: &Gateway,
+    head: &RequestHeader,
+    client: Option<IpAddr>,
+    call: &Call,
+) -> Result<Answer, Problem> {
     let sale = find(gateway, &call.sale)?;
     let fields = fields(head);
     if let Err(away) = reachable(&sale) {
@@ -50,8 +60,24 @@ pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call)
     if let Some(held) = &held {
         put_back(gateway, &sale, held).await?;
     }
-    let join = Join { visitor: VisitorKey::derive(&sale.id, &visitor.subject), again: call.again, invited };
-    let mut joined = one(gateway, &sale, join).await?;
+    // A ticket is a number already, and an invitation is good for one.
+    let fare = if held.is_some() || invited.is_some() {
+        Fare::Unlimited
+    } else {
+        let bound = Bound { sale: sale.id.as_str(), visitor: &visitor.subject };
+        gateway.guard.charge(client, call.proof.as_deref(), bound, gateway.clock.now())
+    };
+    let key = VisitorKey::derive(&sale.id, &visitor.subject);
+    let known_only = matches!(fare, Fare::Owing(_));
+    let join = Join { visitor: key, again: call.again, invited, known_only };
+    let joined = one(gateway, &sale, join).await;
+    let new = matches!(joined, Ok(Ok(Joined { new: true, .. })));
+    match fare {
+        Fare::Proven(_) if new => gateway.metrics.proof(sale.id.as_str(), "accepted"),
+        fare if !new => gateway.guard.refund(fare),
+        _ => {}
+    }
+    let mut joined = joined?;
     if let (Ok(Joined { arrival, new: true, .. }), Some(held)) = (&joined, &held)
         && *arrival != held.arrival()
     {
@@ -60,18 +86,25 @@ pub(super) async fn answer(gateway: &Gateway, head: &RequestHeader, call: &Call)
         shown.map_err(|error| unavailable(&sale, &error))?;
         joined = one(gateway, &sale, Join { again: false, ..join }).await?;
     }
-    let joined = match joined {
-        Ok(joined) => joined,
-        Err(JoinRefusal::InvitationNeeded) => {
+    let joined = match (joined, fare) {
+        (Ok(joined), _) => joined,
+        (Err(JoinRefusal::NotKnown), Fare::Owing(owing)) => {
+            return Ok(proof::asked(gateway, &sale, head, call, &visitor, owing));
+        }
+        (Err(JoinRefusal::InvitationNeeded), _) => {
             return uninvited(gateway, &sale, head, call, Uninvited::Needed);
         }
-        Err(JoinRefusal::InvitationUsed) => return uninvited(gateway, &sale, head, call, Uninvited::Used),
-        Err(JoinRefusal::NoSuchLane) => return uninvited(gateway, &sale, head, call, Uninvited::OtherLane),
+        (Err(JoinRefusal::InvitationUsed), _) => {
+            return uninvited(gateway, &sale, head, call, Uninvited::Used);
+        }
+        (Err(JoinRefusal::NoSuchLane), _) => {
+            return uninvited(gateway, &sale, head, call, Uninvited::OtherLane);
+        }
         // A form's sender goes back to the room, which says the same in words.
-        Err(_) if call.return_to.is_some() => {
+        (Err(_), _) if call.return_to.is_some() => {
             return Ok(Answer::see_other(call.return_to.as_deref().unwrap_or("/")));
         }
-        Err(refusal) => return Err(refused(gateway, &sale, refusal)),
+        (Err(refusal), _) => return Err(refused(gateway, &sale, refusal)),
     };
     let (ticket, ticket_cookie) = sign(gateway, &sale, &visitor.subject, &joined).map_err(|error| {
         tracing::error!(sale = %sale.id, %error, "a ticket cannot be signed");
@@ -135,7 +168,10 @@ fn refused(gateway: &Gateway, sale: &LiveSale, refusal: JoinRefusal) -> Problem 
         JoinRefusal::Closed => ("closed", "The sale is over", "There is nothing to wait for."),
         JoinRefusal::SoldOut => ("sold_out", "Everything is sold", "There is nothing to wait for."),
         // Told apart before.
-        JoinRefusal::InvitationNeeded | JoinRefusal::InvitationUsed | JoinRefusal::NoSuchLane => {
+        JoinRefusal::NotKnown
+        | JoinRefusal::InvitationNeeded
+        | JoinRefusal::InvitationUsed
+        | JoinRefusal::NoSuchLane => {
             return Problem::internal().sale(sale.id.as_str());
         }
         JoinRefusal::Full => ("queue_full", "The queue is full", "Nobody else can join this sale."),

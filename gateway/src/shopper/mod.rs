@@ -10,11 +10,13 @@ mod leave;
 mod page_headers;
 mod pass;
 mod prepared;
+mod proof;
 mod room;
 mod standing;
 mod status;
 mod unqueued;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -41,15 +43,21 @@ pub use unqueued::let_in as let_in_unqueued;
 /// When to come again while the queue's store is away, in seconds; clients spread that by themselves.
 const RETRY_AFTER_S: u64 = 3;
 
-/// Answers one of the queue's own calls. `path` is in its one spelling and without a query.
-pub async fn answer(gateway: &Gateway, session: &mut Session, path: &str) -> Answer {
-    match route(gateway, session, path).await {
+/// Answers one of the queue's own calls. `client` is where it comes from, `path` is in its one spelling and without
+/// a query.
+pub async fn answer(gateway: &Gateway, session: &mut Session, client: Option<IpAddr>, path: &str) -> Answer {
+    match route(gateway, session, client, path).await {
         Ok(answer) => answer,
         Err(problem) => problem.answer(),
     }
 }
 
-async fn route(gateway: &Gateway, session: &mut Session, path: &str) -> Result<Answer, Problem> {
+async fn route(
+    gateway: &Gateway,
+    session: &mut Session,
+    client: Option<IpAddr>,
+    path: &str,
+) -> Result<Answer, Problem> {
     if path == JWKS_PATH {
         reading(session.req_header())?;
         return Ok(documents::jwks(gateway));
@@ -60,7 +68,7 @@ async fn route(gateway: &Gateway, session: &mut Session, path: &str) -> Result<A
         ["join"] => {
             posting(session.req_header())?;
             let call = body::read_call(session, &gateway.queue.api_prefix).await?;
-            join::answer(gateway, session.req_header(), &call).await
+            join::answer(gateway, session.req_header(), client, &call).await
         }
         ["claim"] => {
             posting(session.req_header())?;

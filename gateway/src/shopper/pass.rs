@@ -5,14 +5,17 @@
 //! nobody overtakes at the edge between passing and waiting. What is checked before is only whether asking is worth the
 //! store's time; while visitors wait, a crowd costs it nothing.
 
+use std::net::IpAddr;
+
 use http::{HeaderValue, Method};
 use pingora::http::RequestHeader;
-use ropeline_queue::{Arrival, ClaimRefusal, Phase, SaleView, VisitorKey};
+use ropeline_queue::{Arrival, ClaimRefusal, Joined, Phase, SaleView, VisitorKey};
 use ropeline_store::Join;
 
 use super::{claim, fields, join};
 use crate::gateway::Gateway;
 use crate::identity::Visitor;
+use crate::join_guard::{Bound, Fare};
 use crate::sales::LiveSale;
 
 /// Who asks, as the queue has it.
@@ -39,7 +42,13 @@ pub struct Pass {
 
 /// Lets the sender of a request straight through, if the sale is one on demand and has room. `page`: a browser navigates,
 /// so whoever has no name yet is given one.
-pub async fn straight_through(gateway: &Gateway, head: &RequestHeader, sale: &LiveSale, page: bool) -> Entry {
+pub async fn straight_through(
+    gateway: &Gateway,
+    head: &RequestHeader,
+    client: Option<IpAddr>,
+    sale: &LiveSale,
+    page: bool,
+) -> Entry {
     if head.method == Method::HEAD || sale.is_away() || !has_room(&sale.showing().view) {
         return Entry::Outside;
     }
@@ -48,7 +57,7 @@ pub async fn straight_through(gateway: &Gateway, head: &RequestHeader, sale: &Li
         if page { gateway.identifier.known_or_new(&fields) } else { gateway.identifier.known(&fields) };
     // Who cannot be made out hears why from the room's own calls.
     let Ok(visitor) = visitor else { return Entry::Outside };
-    enter(gateway, sale, &visitor).await.unwrap_or_else(|why| {
+    enter(gateway, client, sale, &visitor).await.unwrap_or_else(|why| {
         tracing::error!(sale = %sale.id, why, "a visitor could not be let straight through");
         Entry::Outside
     })
@@ -63,14 +72,27 @@ fn has_room(view: &SaleView) -> bool {
         && busy < u64::from(view.definition.max_active)
 }
 
-async fn enter(gateway: &Gateway, sale: &LiveSale, visitor: &Visitor) -> Result<Entry, String> {
+async fn enter(
+    gateway: &Gateway,
+    client: Option<IpAddr>,
+    sale: &LiveSale,
+    visitor: &Visitor,
+) -> Result<Entry, String> {
     let subject = &visitor.subject;
     let key = VisitorKey::derive(&sale.id, subject);
     let mut cookies: Vec<HeaderValue> = visitor.new_cookie.clone().into_iter().collect();
     // Who was here before has a number that is used up, and takes a new one like everybody who comes now.
     for again in [false, true] {
-        let joined = gateway.store.join(&sale.id, vec![Join { again, ..Join::of(key) }]).await;
-        let Some(Ok(joined)) = joined.map_err(|error| error.to_string())?.pop() else {
+        // Who owes a proof for a number sees the room, whose script computes one.
+        let bound = Bound { sale: sale.id.as_str(), visitor: subject };
+        let fare = gateway.guard.charge(client, None, bound, gateway.clock.now());
+        let known_only = matches!(fare, Fare::Owing(_));
+        let joined = gateway.store.join(&sale.id, vec![Join { again, known_only, ..Join::of(key) }]).await;
+        let joined = joined.map(|mut joined| joined.pop());
+        if !matches!(joined, Ok(Some(Ok(Joined { new: true, .. })))) {
+            gateway.guard.refund(fare);
+        }
+        let Some(Ok(joined)) = joined.map_err(|error| error.to_string())? else {
             return Ok(Entry::Outside);
         };
         let claimed = gateway

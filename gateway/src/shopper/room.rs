@@ -13,7 +13,7 @@ use super::{fields, find, held, prepared, referring_page, same_site_path, standi
 use crate::answer::{Answer, Caching};
 use crate::gateway::Gateway;
 use crate::identity::Field;
-use crate::page::{self, Language, Reader, Uninvited};
+use crate::page::{self, Barrier, Language, Reader, Uninvited};
 use crate::sales::LiveSale;
 
 /// A second: what it says, sold out above all, must reach everybody at once.
@@ -82,7 +82,7 @@ fn personal(
     shown: &page::Standing,
     arrival: Option<Arrival>,
     return_to: &str,
-    uninvited: Option<Uninvited>,
+    barrier: Option<Barrier>,
     status: StatusCode,
 ) -> Answer {
     let accept_language = prepared::joined(&head.headers, &header::ACCEPT_LANGUAGE);
@@ -92,7 +92,7 @@ fn personal(
         return_to,
         accept_language: accept_language.as_deref(),
         lane: lane.map(LaneDefinition::shown),
-        uninvited,
+        barrier,
     };
     let html = gateway.room.personal(&showing.input, shown, &reader, Language::default());
     guarded(Answer::with_body(status, page::CONTENT_TYPE, html))
@@ -111,7 +111,21 @@ pub(super) fn uninvited(
     let shown = arrival.map_or(page::Standing::Outside, |arrival| {
         standing::of(gateway, sale, arrival).for_room(&sale.showing().view)
     });
-    personal(gateway, head, sale, &shown, arrival, return_to, Some(why), status)
+    personal(gateway, head, sale, &shown, arrival, return_to, Some(Barrier::Uninvited(why)), status)
+}
+
+/// The room for a visitor who joined by a form and owes a proof. `free_in_s`: seconds until it takes none.
+pub(super) fn crowded(
+    gateway: &Gateway,
+    head: &RequestHeader,
+    sale: &LiveSale,
+    return_to: &str,
+    free_in_s: u64,
+    status: StatusCode,
+) -> Answer {
+    let barrier = Some(Barrier::Crowded { free_in_s });
+    let answer = personal(gateway, head, sale, &page::Standing::Outside, None, return_to, barrier, status);
+    answer.header(header::RETRY_AFTER, HeaderValue::from(free_in_s))
 }
 
 /// Whether the request carries this admission token, or several cookies that may hide it.
