@@ -8,6 +8,8 @@ use ropeline_token::{KeySet, SigningKey};
 
 #[path = "../../gateway/src/framing/mod.rs"]
 pub mod framing;
+#[path = "../../gateway/src/join_guard/proof.rs"]
+pub mod proof;
 
 const SEED: [u8; 32] = [7; 32];
 

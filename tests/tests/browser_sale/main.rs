@@ -4,6 +4,7 @@
 
 mod cache;
 mod checkout;
+mod crowded;
 mod edge;
 mod place;
 mod plain;

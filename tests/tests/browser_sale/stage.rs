@@ -75,9 +75,19 @@ fn exported(gateway: &Gateway, edge: &str) -> String {
 impl Stage {
     /// Starts everything. The browser comes first: the clocks of a sale run from the gateway's start.
     pub(crate) async fn set(setup: Setup, sale: Sale, product: Product) -> Self {
+        Self::set_with(setup, sale, product, |settings| settings).await
+    }
+
+    /// The same with settings of its own.
+    pub(crate) async fn set_with(
+        setup: Setup,
+        sale: Sale,
+        product: Product,
+        change: impl FnOnce(Settings) -> Settings,
+    ) -> Self {
         let browser = Browser::open(setup).await;
         let port = Port::free();
-        let gateway = Gateway::start(Settings::new(port.address()), &[sale]).await;
+        let gateway = Gateway::start(change(Settings::new(port.address())), &[sale]).await;
         let origin = Origin::start(port, &gateway, &product).await;
         let public = gateway.url("");
         Self { gateway: gateway.into(), browser, public, _origin: origin.into(), cache: None, _edge: None }

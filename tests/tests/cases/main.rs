@@ -16,6 +16,7 @@ mod common;
 mod door;
 mod eta;
 mod forgery;
+mod guard;
 mod health;
 mod lanes;
 mod late;

@@ -21,6 +21,8 @@ mod common;
 mod eta;
 #[path = "../cases/forgery.rs"]
 mod forgery;
+#[path = "../cases/guard.rs"]
+mod guard;
 #[path = "../cases/health.rs"]
 mod health;
 #[path = "../cases/lanes.rs"]
