@@ -25,6 +25,7 @@ mod forgetting;
 mod journal;
 mod lanes;
 mod loss;
+mod missing;
 mod operator;
 mod replica;
 mod shared_health;

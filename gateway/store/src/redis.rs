@@ -17,6 +17,7 @@ mod report;
 mod sale;
 mod server;
 mod settings;
+mod spread;
 mod standing;
 mod writes;
 
@@ -42,6 +43,7 @@ use self::report::Counts;
 pub use self::report::RedisReport;
 use self::sale::{Call, INBOX, Sale, Work, document, name, nonce};
 pub use self::settings::{RedisCheckpoint, RedisClientCertificate, RedisServers, RedisSettings, RedisTls};
+use self::spread::Spread;
 use self::standing::{Standing, Status};
 use crate::{Clock, Join, QueueStore, StoreError, StoreReport};
 
@@ -81,7 +83,7 @@ impl Shared {
         let sale = definition.id.clone();
         let Shared { link, scripts, checkpoint, clock, .. } = self;
         let keys = [keys::head(&sale), keys::log(&sale)];
-        let found: Standing = link.run(&scripts.sync, &keys, &["", "0", "", ""]).await?;
+        let found: Standing = link.run(&scripts.sync, &keys, &["", "0", "", "", ""]).await?;
         if found.status != Status::None {
             return Err(StoreError::SaleExists(sale));
         }
@@ -97,8 +99,10 @@ impl Shared {
         let line = name()?;
         let entry = entry::encode(nonce()?, &Changes::default());
         let (core, definition) = (document(queue.core())?, document(&**queue.definition())?);
-        let args: [&[u8]; 11] =
-            [b"", b"0", &entry, &core, &definition, line.as_bytes(), b"1", line.as_bytes(), b"1", b"", b"0"];
+        let spread = document(&Spread::default())?;
+        let (none, first, line_name): (&[u8], &[u8], &[u8]) = (b"0", b"1", line.as_bytes());
+        let args: [&[u8]; 12] =
+            [b"", none, &entry, &core, &definition, line_name, first, line_name, first, b"", none, &spread];
         let made: Standing = link.run(&scripts.replace, &keys, &args).await?;
         if made.status != Status::Done {
             return Err(StoreError::SaleExists(sale));

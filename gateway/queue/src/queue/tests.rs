@@ -14,6 +14,7 @@ mod cases;
 mod expected_waits;
 mod lanes;
 mod losing;
+mod missing;
 mod model;
 mod replica;
 mod shared_health;

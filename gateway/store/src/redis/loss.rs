@@ -10,6 +10,7 @@ use super::link::Link;
 use super::replica::Replica;
 use super::report::Counts;
 use super::sale::{Line, Sale, commit, document, name, nonce};
+use super::spread::{self, Done, Spread, Step, full, packed};
 use super::standing::{Standing, Status};
 use super::writes::Writes;
 use crate::StoreError;
@@ -26,7 +27,8 @@ impl Sale {
         let Some(line) = self.line(0).await? else { return Ok(()) };
         let Some(replica) = &mut self.replica else { return Ok(()) };
         let changes = Changes { core: true, ..Changes::default() };
-        let writes = Writes::new(&self.id, &replica.base, &changes, &replica.queue.forgotten());
+        let forgotten = replica.queue.forgotten();
+        let writes = Writes::new(&self.id, &replica.base, &replica.spread, &changes, &forgotten);
         let standing =
             commit(&self.shared, replica, &self.name, &changes, nonce()?, writes, Some(&line)).await?;
         if standing.status == Status::Done {
@@ -63,13 +65,15 @@ impl Sale {
             line: String::new(),
             base: String::new(),
             head_run: found.run.clone(),
+            spread: Spread::default(),
         });
         Ok(true)
     }
 
     /// The server lacks something of what this gateway knows, or all of it: it is told again, beside what is there, and
-    /// that is then replaced at once.
-    pub(super) async fn put_back(&mut self, found: &Standing) -> Result<(), StoreError> {
+    /// that is then replaced at once. Where this gateway itself `lacks` something of it, others may know more, and do not
+    /// take the sale for the one they know.
+    pub(super) async fn put_back(&mut self, found: &Standing, lacks: bool) -> Result<(), StoreError> {
         let Some(line) = self.line(found.generation).await? else { return Ok(()) };
         let Some(replica) = &mut self.replica else { return Ok(()) };
         let base = line.name.clone();
@@ -78,7 +82,7 @@ impl Sale {
             "the server has lost a part of the sale, which is put back"
         );
         let link = &self.shared.link;
-        upload(link, &self.id, &base, &replica.queue).await?;
+        let spread = upload(link, &self.id, &base, &replica.queue).await?;
         let version = replica.version + 1;
         let changes = Changes { core: true, definition: true, ..Changes::default() };
         let args = [
@@ -91,8 +95,9 @@ impl Sale {
             line.generation.to_string().into_bytes(),
             base.clone().into_bytes(),
             version.to_string().into_bytes(),
-            replica.line.clone().into_bytes(),
-            replica.version.to_string().into_bytes(),
+            if lacks { Vec::new() } else { replica.line.clone().into_bytes() },
+            if lacks { b"0".to_vec() } else { replica.version.to_string().into_bytes() },
+            document(&spread)?,
         ];
         let keys = [keys::head(&self.id), keys::log(&self.id)];
         let standing: Standing = link.run(&self.shared.scripts.replace, &keys, &args).await?;
@@ -103,6 +108,7 @@ impl Sale {
             replica.head_run = standing.run;
             replica.line = line.name;
             replica.generation = line.generation;
+            replica.spread = spread;
             std::mem::replace(&mut replica.base, base)
         } else {
             // Another gateway was faster.
@@ -117,9 +123,16 @@ pub(super) async fn list(link: &Link, sale: &SaleId) -> Result<(), StoreError> {
     link.ask::<u64>(redis::cmd("SADD").arg(keys::SALES).arg(sale.as_str())).await.map(drop)
 }
 
-/// Writes all joins and admissions under a base that nobody reads yet.
-async fn upload(link: &Link, sale: &SaleId, base: &str, queue: &Queue) -> Result<(), StoreError> {
-    let records: Vec<_> = queue.joins().collect();
+/// Writes all joins and admissions under a base that nobody reads yet; groups that are full into slots of their own.
+async fn upload(link: &Link, sale: &SaleId, base: &str, queue: &Queue) -> Result<Spread, StoreError> {
+    let mut spread = Spread::default();
+    for group in full(queue) {
+        let step = Step::Copy { group, chunks: packed(queue, group), again: false };
+        if let Done::Copied { group, digest, .. } = step.take(link, sale, base).await? {
+            spread = spread.with(group, &digest);
+        }
+    }
+    let records: Vec<_> = queue.joins().filter(|join| !spread.has(keys::group(join.arrival))).collect();
     let chunks = records.chunk_by(|a, b| keys::chunk(a.arrival).0 == keys::chunk(b.arrival).0);
     let chunks: Vec<_> = chunks.collect();
     for some in chunks.chunks(CHUNKS_AT_ONCE) {
@@ -153,7 +166,7 @@ async fn upload(link: &Link, sale: &SaleId, base: &str, queue: &Queue) -> Result
         }
         link.ask_all::<()>(&tell).await?;
     }
-    Ok(())
+    Ok(spread)
 }
 
 /// Removes the joins and admissions of a base that nobody reads any more.
@@ -166,6 +179,10 @@ async fn remove(link: &Link, sale: &SaleId, base: &str, queue: &Queue) -> Result
     let names: Vec<String> = joins.chain(admissions).collect();
     for some in names.chunks(BUCKETS_AT_ONCE) {
         link.ask::<u64>(redis::cmd("UNLINK").arg(some)).await?;
+    }
+    // Copied, whether that was ever committed or not.
+    for group in full(queue) {
+        spread::remove(link, sale, base, group).await?;
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ use super::entry::{self, Nonce};
 use super::keys;
 use super::replica::Replica;
 use super::report::Counts;
+use super::spread::{Done, Spreading};
 use super::standing::{Standing, Status, Turn, unreadable};
 use super::writes::Writes;
 use crate::StoreError;
@@ -143,6 +144,7 @@ pub(super) struct Sale {
     waiting: bool,
     /// Where it was on that list when it was last told.
     turn: Option<Turn>,
+    pub(super) spreading: Spreading,
 }
 
 // === impl Sale ===
@@ -159,6 +161,7 @@ impl Sale {
             name,
             waiting: false,
             turn: None,
+            spreading: Spreading::default(),
         }
     }
 
@@ -189,6 +192,7 @@ impl Sale {
             if std::mem::take(&mut self.waiting) {
                 self.end_turn().await;
             }
+            self.spread().await;
         }
     }
 
@@ -220,7 +224,8 @@ impl Sale {
                     reason: "a fault in Ropeline, see the panic before this".into(),
                 });
             };
-            if changes.is_empty() {
+            let moves = self.spreading.done(replica);
+            if changes.is_empty() && moves.is_none() {
                 replica.queue.keep();
                 self.former.clear();
                 return Ok(());
@@ -230,7 +235,16 @@ impl Sale {
                 return Err(error);
             }
             let nonce = nonce()?;
-            let writes = Writes::new(&self.id, &replica.base, &changes, &forgotten);
+            let mut writes = Writes::new(&self.id, &replica.base, &replica.spread, &changes, &forgotten);
+            match moves {
+                Some(Done::Copied { group, copies, digest, .. }) => {
+                    writes.moved(*group, copies, &replica.queue);
+                    writes.spread = Some(replica.spread.with(*group, digest));
+                }
+                Some(Done::Removed(group)) => writes.spread = Some(replica.spread.without(*group)),
+                Some(Done::Looked(..)) | None => {}
+            }
+            let spread = writes.spread.clone();
             let committed = commit(&self.shared, replica, &self.name, &changes, nonce, writes, None).await;
             let standing = match committed {
                 Ok(standing) => standing,
@@ -245,6 +259,11 @@ impl Sale {
                 counts.waited(let_pass(self.turn.take(), replica));
                 replica.queue.keep();
                 replica.version += 1;
+                if let Some(spread) = spread {
+                    replica.spread = spread;
+                    self.spreading.over();
+                }
+                self.spreading.filled |= changes.joins.iter().any(|join| keys::ends_group(join.arrival));
                 self.former.clear();
                 self.waiting = false;
                 return Ok(());
@@ -256,7 +275,10 @@ impl Sale {
                     // It was sent twice, and took effect the first time.
                     counts.waited(let_pass(self.turn.take(), replica));
                     replica.queue.keep();
-                    self.take_in(&standing, update);
+                    self.take_in(&standing, update)?;
+                    if spread.is_some() {
+                        self.spreading.over();
+                    }
                     self.former.clear();
                     return Ok(());
                 }
@@ -265,7 +287,7 @@ impl Sale {
                 self.heard_of_turn(standing.turn);
                 if !standing.moved() && self.turn.is_some_and(|turn| turn.before == 0) {
                     now = self.now(standing.now_ms);
-                    self.take_in(&standing, update);
+                    self.take_in(&standing, update)?;
                     continue;
                 }
             } else {
@@ -285,18 +307,18 @@ impl Sale {
         while attempts < ATTEMPTS {
             // Whatever was called before Redis is asked is answered with all that was true by then.
             batch.fill(inbox);
-            let waits = batch.writes || self.waiting;
-            let standing = self.ask(if waits { "wait" } else { "" }).await?;
+            let waits = batch.writes || self.waiting || self.spreading.is_done();
+            let standing = self.ask(if waits { "wait" } else { "" }, "").await?;
             let current = match standing.status {
                 Status::None if self.replica.is_none() && !self.remember(&standing).await? => {
                     return Err(StoreError::UnknownSale(self.id.clone()));
                 }
                 Status::None | Status::Behind => {
-                    self.put_back(&standing).await?;
+                    self.put_back(&standing, false).await?;
                     false
                 }
                 Status::Load => {
-                    self.replica = Some(Replica::load(&self.shared.link, &self.id, &standing).await?);
+                    self.load(&standing).await?;
                     false
                 }
                 Status::Far => {
@@ -309,7 +331,7 @@ impl Sale {
                 }
                 Status::Since => {
                     let (update, _) = standing.update()?;
-                    self.take_in(&standing, update);
+                    self.take_in(&standing, update)?;
                     true
                 }
                 Status::Same | Status::Done => true,
@@ -320,6 +342,7 @@ impl Sale {
                 attempts += 1;
                 self.begin_line().await?;
             } else {
+                self.spreading.want(&standing.wanted);
                 self.heard_of_turn(standing.turn);
                 self.waiting = self.turn.is_some();
                 match self.turn {
@@ -339,12 +362,12 @@ impl Sale {
     }
 
     /// What was missed, and whose turn it is.
-    async fn ask(&self, wish: &str) -> Result<Standing, StoreError> {
+    pub(super) async fn ask(&self, wish: &str, wanted: &str) -> Result<Standing, StoreError> {
         let Shared { link, scripts, .. } = &*self.shared;
         let (line, version) =
             self.replica.as_ref().map_or(("", 0), |replica| (&*replica.line, replica.version));
         let keys = [keys::head(&self.id), keys::log(&self.id)];
-        link.run(&scripts.sync, &keys, &[line, &version.to_string(), &self.name, wish]).await
+        link.run(&scripts.sync, &keys, &[line, &version.to_string(), &self.name, wish, wanted]).await
     }
 
     /// Takes note of where this gateway is on the list of turns.
@@ -359,12 +382,14 @@ impl Sale {
     /// There is nothing to commit after all. If this is not heard in time, the turn has ended by itself.
     async fn end_turn(&mut self) {
         self.turn = None;
-        if let Ok(Ok(standing)) = timeout(LONGEST_TURN, self.ask("end")).await
+        if let Ok(Ok(standing)) = timeout(LONGEST_TURN, self.ask("end", "")).await
             && standing.status == Status::Since
             && !standing.moved()
             && let Ok((update, _)) = standing.update()
+            && self.take_in(&standing, update).is_err()
         {
-            self.take_in(&standing, update);
+            // It is read anew.
+            self.replica = None;
         }
     }
 
@@ -384,14 +409,19 @@ impl Sale {
     }
 
     /// Takes in what others have committed.
-    fn take_in(&mut self, standing: &Standing, update: Update) {
-        let Some(replica) = &mut self.replica else { return };
+    fn take_in(&mut self, standing: &Standing, update: Update) -> Result<(), StoreError> {
+        let spread = standing.spread()?;
+        let Some(replica) = &mut self.replica else { return Ok(()) };
         replica.queue.apply(update);
         replica.version = standing.version;
         replica.generation = standing.generation;
         replica.line.clone_from(&standing.line);
         replica.base.clone_from(&standing.base);
         replica.head_run.clone_from(&standing.head_run);
+        if let Some(spread) = spread {
+            replica.spread = spread;
+        }
+        Ok(())
     }
 }
 
@@ -447,6 +477,7 @@ pub(super) async fn commit(
         LOG_ENTRIES.into(),
         LOG_BYTES.into(),
         gateway.into(),
+        writes.spread.as_ref().map_or_else(|| Ok(Vec::new()), document)?,
     ];
     args.extend(writes.words);
     shared.link.run_surely(&shared.scripts.commit, &writes.keys, &args).await

@@ -4,6 +4,7 @@ use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
 use ropeline_queue::{Core, SaleDefinition, Update};
 
 use super::entry::{self, Nonce};
+use super::spread::Spread;
 use crate::StoreError;
 
 /// How what the server has goes on from what a gateway has.
@@ -41,8 +42,11 @@ pub(super) struct Standing {
     pub(super) head_run: String,
     /// The server that answers.
     pub(super) run: String,
+    /// Groups whose copies somebody misses.
+    pub(super) wanted: String,
     core: Vec<u8>,
     definition: Vec<u8>,
+    spread: Vec<u8>,
     entries: Vec<Vec<u8>>,
     /// Where this gateway waits for others.
     pub(super) turn: Option<Turn>,
@@ -77,6 +81,11 @@ impl Standing {
         document(&self.core).map_err(|_| unreadable("its state"))
     }
 
+    /// Which joins are in slots of their own, if that is told.
+    pub(super) fn spread(&self) -> Result<Option<Spread>, StoreError> {
+        document(&self.spread).map_err(|_| unreadable("the whereabouts of its joins"))
+    }
+
     pub(super) fn definition(&self) -> Result<Option<SaleDefinition>, StoreError> {
         document(&self.definition).map_err(|_| unreadable("its definition"))
     }
@@ -94,28 +103,33 @@ pub(super) fn unreadable(what: &str) -> StoreError {
 impl FromRedisValue for Standing {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
         type Times = (String, u64, u64);
-        type Head = (u64, u64, String, String, String, String);
-        type Missed = (Vec<u8>, Vec<u8>, Vec<Vec<u8>>);
+        type Head = (u64, u64, String, String, String, String, String);
+        type Missed = (Vec<u8>, Vec<u8>, Vec<u8>, Vec<Vec<u8>>);
         let Value::Array(mut fields) = value else {
             return Err(ParsingError::from("a script answered with no array"));
         };
-        if !(12..=13).contains(&fields.len()) {
+        if !(14..=15).contains(&fields.len()) {
             return Err(ParsingError::from("a script answered with too few fields"));
         }
         // Only where turns are asked for.
-        let turn: Option<Vec<u64>> = fields.split_off(12).pop().map(from_redis_value).transpose()?;
+        let turn: Option<Vec<u64>> = fields.split_off(14).pop().map(from_redis_value).transpose()?;
         let turn = match turn.as_deref() {
             Some(&[before, since]) => Some(Turn { before, since }),
             _ => None,
         };
-        let missed = fields.split_off(9);
+        let missed = fields.split_off(10);
         let head = fields.split_off(3);
         let (status, seconds, micros): Times = from_redis_value(Value::Array(fields))?;
-        let (version, generation, line, base, head_run, run): Head = from_redis_value(Value::Array(head))?;
-        let [core, definition, entries] = <[Value; 3]>::try_from(missed)
+        let (version, generation, line, base, head_run, run, wanted): Head =
+            from_redis_value(Value::Array(head))?;
+        let [core, definition, spread, entries] = <[Value; 4]>::try_from(missed)
             .map_err(|_| ParsingError::from("a script answered with too few fields"))?;
-        let (core, definition, entries): Missed =
-            (from_redis_value(core)?, from_redis_value(definition)?, from_redis_value(entries)?);
+        let (core, definition, spread, entries): Missed = (
+            from_redis_value(core)?,
+            from_redis_value(definition)?,
+            from_redis_value(spread)?,
+            from_redis_value(entries)?,
+        );
         let status = match status.as_str() {
             "done" => Status::Done,
             "none" => Status::None,
@@ -137,8 +151,10 @@ impl FromRedisValue for Standing {
             base,
             head_run,
             run,
+            wanted,
             core,
             definition,
+            spread,
             entries,
             turn,
         })

@@ -19,6 +19,14 @@
 //! | the server's clock is held steady | `failing::no_lease_ends_early_and_nobody_is_called_early_by_a_clock_that_is_set` |
 //! | the sale's time never goes back | `fixture::one_server::a_clock_that_steps_back_calls_nobody` |
 //! | nor does what a replica has seen of it | `racing::time_that_was_seen_without_a_commit_does_not_go_back` |
+//! | copies of joins are written where there are none | `spreading::whoever_stops_between_the_steps_of_moving_loses_nothing_and_leaves_nothing_twice` |
+//! | what the copies do not say is kept beside them | the same |
+//! | what changes after that, too | `spreading::copies_that_nobody_puts_back_are_passed_over_until_somebody_knows_them` |
+//! | who lacks something does not pass for who knows it | the same |
+//! | copies are looked for | `spreading::copies_that_a_master_lost_are_put_back_by_who_knows_them` |
+//! | copies have a digest | the same |
+//! | copies that are missed are asked for | the same |
+//! | what is moved meanwhile is read again | `spreading::who_reads_the_sale_while_joins_are_moved_finds_them` |
 
 mod failing;
 mod fairness;
@@ -28,3 +36,4 @@ mod losing;
 mod racing;
 mod scene;
 mod secure;
+mod spreading;

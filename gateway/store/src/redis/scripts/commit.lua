@@ -3,7 +3,8 @@
 --
 -- ARGV: 1 line and 2 version that the batch was run on, 3 entry for the log, 4 core, 5 definition or '', 6 and 7 line and
 -- generation that begin with this commit or '', 8 the run id of the server in the head, 9 entries and 10 bytes that the
--- log keeps at most, 11 the gateway's name, 12... writes:
+-- log keeps at most, 11 the gateway's name, 12 which joins are in slots of their own, and where, from this commit on, or '',
+-- 13... writes:
 --   w KEY OFFSET BYTES   into the string KEYS[KEY]        h KEY FIELD VALUE   into the hash KEYS[KEY]
 --   s KEY                the string is full: kept in no more memory than it takes
 --   x KEY                removed
@@ -21,7 +22,7 @@ if not head.version or head.line ~= ARGV[1] or head.version ~= ARGV[2] or head.r
   return since(ARGV[1], ARGV[2])
 end
 -- The head comes last: what an error leaves behind before it belongs to no version.
-local i = 12
+local i = 13
 while i <= #ARGV do
   local what, key = ARGV[i], KEYS[tonumber(ARGV[i + 1])]
   if what == 'w' then
@@ -47,6 +48,11 @@ end
 if ARGV[5] ~= '' then
   set('definition', ARGV[5])
   set('definition_version', version)
+end
+if ARGV[12] ~= '' then
+  set('spread', ARGV[12])
+  set('spread_version', version)
+  redis.call('HDEL', KEYS[1], 'wanted')
 end
 if begins then
   set('from', head.line)

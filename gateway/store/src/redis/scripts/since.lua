@@ -1,8 +1,8 @@
 -- Begins every script. What has been committed since a gateway was last up to date, and whose turn it is.
 --
 -- Reads KEYS[1], the head (hash): version, line, from, branch, run, generation, base, core, definition,
--- definition_version, turns, turn_until, turn_of; KEYS[2], the log (list of entries up to the version, the oldest may be gone);
--- TIME; INFO server. Writes turns, turn_until and turn_of.
+-- definition_version, turns, turn_until, turn_of, spread, spread_version, wanted; KEYS[2], the log (list of entries up to the
+-- version, the oldest may be gone); TIME; INFO server. Writes turns, turn_until and turn_of.
 --
 -- A gateway whose batch came too late is put on the list of turns, and only the first on the list may commit: so nobody
 -- is overtaken by each of the others more than once while on it. Who does not come in time, or does not commit in time after
@@ -11,7 +11,7 @@ local TURN_MS = 250
 local head = {}
 do
   local names = {'version', 'line', 'from', 'branch', 'run', 'generation', 'base', 'definition_version', 'turns',
-    'turn_until', 'turn_of'}
+    'turn_until', 'turn_of', 'spread_version', 'wanted'}
   local values = redis.call('HMGET', KEYS[1], unpack(names))
   for i, name in ipairs(names) do
     head[name] = values[i]
@@ -84,9 +84,9 @@ local function end_turn(gateway)
   end
 end
 
-local function standing(status, core, definition, entries)
+local function standing(status, core, definition, spread, entries)
   return {status, clock[1], clock[2], head.version or '0', head.generation or '0', head.line or '', head.base or '',
-    head.run or '', run, core or '', definition or '', entries or {}}
+    head.run or '', run, head.wanted or '', core or '', definition or '', spread or '', entries or {}}
 end
 
 local function since(line, version)
@@ -94,7 +94,8 @@ local function since(line, version)
     return standing('none')
   end
   if line == '' then
-    return standing('load', redis.call('HGET', KEYS[1], 'core'), redis.call('HGET', KEYS[1], 'definition'))
+    return standing('load', redis.call('HGET', KEYS[1], 'core'), redis.call('HGET', KEYS[1], 'definition'),
+      redis.call('HGET', KEYS[1], 'spread'))
   end
   version = tonumber(version)
   -- A line that another one went on from is the same up to where it branched off.
@@ -114,5 +115,7 @@ local function since(line, version)
     return standing('far')
   end
   local definition = tonumber(head.definition_version) > version and redis.call('HGET', KEYS[1], 'definition')
-  return standing('since', redis.call('HGET', KEYS[1], 'core'), definition, redis.call('LRANGE', KEYS[2], first, -1))
+  local spread = tonumber(head.spread_version or '0') > version and redis.call('HGET', KEYS[1], 'spread')
+  return standing('since', redis.call('HGET', KEYS[1], 'core'), definition, spread,
+    redis.call('LRANGE', KEYS[2], first, -1))
 end

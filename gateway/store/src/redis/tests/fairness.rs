@@ -95,7 +95,7 @@ fn turns(server: &Server) -> Vec<String> {
 async fn be_refused(store: &RedisStore, gateway: &str, found: &Standing, version: &str) -> Option<u64> {
     let (link, scripts) = (&store.shared.link, &store.shared.scripts);
     let keys = [keys::head(&sale()), keys::log(&sale())];
-    let args = [&*found.line, version, "", "", "", "", "", &*found.run, "1", "1", gateway];
+    let args = [&*found.line, version, "", "", "", "", "", &*found.run, "1", "1", gateway, ""];
     let refused: Standing = link.run(&scripts.commit, &keys, &args).await.unwrap();
     refused.turn.map(|turn| turn.before)
 }

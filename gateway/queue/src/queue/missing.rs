@@ -1,0 +1,31 @@
+//! A part of a sale that is lost while the rest is known.
+
+use std::ops::Range;
+
+use crate::queue::Queue;
+use crate::types::{Arrival, UnixMillis};
+
+impl Queue {
+    /// Passes over numbers of one lane that were given and whose visitors are not known any more, though all else of the sale
+    /// is. Whoever of them is on record stays; the others get their number back when they show up with it.
+    pub fn miss(&mut self, arrivals: Range<Arrival>, now: UnixMillis) {
+        self.core.last_now = self.core.last_now.max(now);
+        let lane = arrivals.start.lane();
+        let Some(line) = self.core.lines.get(lane) else { return };
+        let given = arrivals.start.0..arrivals.end.0.min(line.next_arrival);
+        let mut missing: Vec<Range<u64>> = Vec::new();
+        for arrival in given.filter(|arrival| !self.was_skipped(Arrival(*arrival))) {
+            match missing.last_mut() {
+                Some(range) if range.end == arrival => range.end += 1,
+                _ => missing.push(arrival..arrival + 1),
+            }
+        }
+        self.core.lines[lane].skipped.extend(missing.iter().cloned());
+        self.core.losses += 1;
+        for range in missing {
+            self.add_absent_places(range);
+        }
+        self.pending.core = true;
+        self.advanced_to = None;
+    }
+}

@@ -1,0 +1,357 @@
+//! The joins of a large sale, spread over the nodes of a cluster.
+//!
+//! All that a commit writes is in one slot, so that one script writes it. What is joined long ago hardly changes: when all
+//! numbers of a [`GROUP`](keys::GROUP) of chunks have been given, they are copied into a slot of the group's own, and a
+//! commit then says so and drops them from the sale's, both at once. A copy never changes: it is written where there is none,
+//! and whatever the queue says otherwise when the group is moved, or later, is kept beside the admissions. So a step may be
+//! done twice and by any gateway, and one that stops between two leaves a copy that the next one takes as it is. The head has
+//! a digest of each group's copies: what is found there is what was meant, or is missing.
+//!
+//! A node may lose copies where the sale is not. The gateways look for them in turn, a group a second, whatever there is of
+//! them, and put back what they know. Whoever reads the sale and misses a group asks for it; if nobody knows it, its visitors
+//! are passed over as after any other loss.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis::Cmd;
+use ropeline_queue::{Arrival, JoinRecord, Queue, SaleId, hex};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tokio::task::JoinHandle;
+
+use super::keys;
+use super::link::Link;
+use super::replica::Replica;
+use super::sale::Sale;
+use super::standing::Standing;
+use crate::StoreError;
+use crate::records::{JOIN_BYTES, read_join, write_join};
+
+/// How long whoever filled a group has it to itself.
+const OWN: Duration = Duration::from_secs(5);
+
+/// How often copies are looked for, and how soon after something has failed.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long the others have to put back what a node has lost, until it is taken for lost.
+const MISSED_FOR: Duration = Duration::from_secs(10);
+
+/// The groups that have a slot of their own, with a digest of their copies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Spread(BTreeMap<u64, String>);
+
+// === impl Spread ===
+
+impl Spread {
+    pub(super) fn has(&self, group: u64) -> bool {
+        self.0.contains_key(&group)
+    }
+
+    pub(super) fn groups(&self) -> impl Iterator<Item = u64> {
+        self.0.keys().copied()
+    }
+
+    /// The copies are those of the group.
+    fn is(&self, group: u64, copies: &[Option<Vec<u8>>]) -> bool {
+        let whole: Option<Vec<&Vec<u8>>> = copies.iter().map(Option::as_ref).collect();
+        whole.is_some_and(|whole| self.0.get(&group).is_some_and(|known| *known == digest(whole)))
+    }
+
+    /// Groups of which something else is true there.
+    pub(super) fn differing(&self, other: &Self) -> BTreeSet<u64> {
+        let groups = self.0.keys().chain(other.0.keys()).copied();
+        groups.filter(|group| self.0.get(group) != other.0.get(group)).collect()
+    }
+
+    pub(super) fn with(&self, group: u64, digest: &str) -> Self {
+        let mut spread = self.clone();
+        spread.0.insert(group, digest.to_owned());
+        spread
+    }
+
+    pub(super) fn without(&self, group: u64) -> Self {
+        let mut spread = self.clone();
+        spread.0.remove(&group);
+        spread
+    }
+}
+
+fn digest<'c>(copies: impl IntoIterator<Item = &'c Vec<u8>>) -> String {
+    let mut hash = Sha256::new();
+    for copy in copies {
+        hash.update(copy.len().to_le_bytes());
+        hash.update(copy);
+    }
+    hex(&hash.finalize()[..8])
+}
+
+/// What a record in a chunk says, if not that the number is nobody's.
+pub(super) fn given(arrival: Arrival, record: &[u8]) -> Option<JoinRecord> {
+    record.iter().any(|byte| *byte != 0).then(|| read_join(arrival, record))
+}
+
+/// The chunks of a group, of what a gateway knows of it now.
+pub(super) fn packed(queue: &Queue, group: u64) -> Vec<Vec<u8>> {
+    let pack = |chunk: u64| {
+        let mut bytes = Vec::new();
+        for (at, arrival) in (chunk * keys::CHUNK..(chunk + 1) * keys::CHUNK).enumerate() {
+            if let Some(record) = queue.holder(Arrival(arrival)) {
+                bytes.resize((at + 1) * JOIN_BYTES, 0);
+                write_join(&mut bytes[at * JOIN_BYTES..], &record);
+            }
+        }
+        bytes
+    };
+    keys::chunks(group).map(pack).collect()
+}
+
+/// Groups of which all numbers have been given to visitors, and not all been forgotten.
+pub(super) fn full(queue: &Queue) -> impl Iterator<Item = u64> {
+    let given = queue.core().arrivals().into_iter();
+    let groups = given.flat_map(|range| keys::group(range.start)..keys::group(range.end));
+    groups.filter(|group| !is_forgotten(queue, *group))
+}
+
+fn is_forgotten(queue: &Queue, group: u64) -> bool {
+    let arrivals = keys::arrivals(group);
+    queue.forgotten().iter().any(|range| range.start <= arrivals.start && arrivals.end <= range.end)
+}
+
+/// Something to be done elsewhere than in the sale's slot.
+pub(super) enum Step {
+    /// The chunks of a group are to have a slot of their own, or had one and may be lost.
+    Copy { group: u64, chunks: Vec<Vec<u8>>, again: bool },
+    /// All of the group are forgotten.
+    Remove(u64),
+    /// The copies may have been lost.
+    Look(u64),
+}
+
+/// What has been done there.
+pub(super) enum Done {
+    /// These are the copies.
+    Copied {
+        group: u64,
+        copies: Vec<Vec<u8>>,
+        digest: String,
+        again: bool,
+    },
+    Removed(u64),
+    /// The copies were looked for and are not there, or they are.
+    Looked(u64, bool),
+}
+
+// === impl Step ===
+
+impl Step {
+    pub(super) async fn take(self, link: &Link, sale: &SaleId, base: &str) -> Result<Done, StoreError> {
+        let names = |group| keys::chunks(group).map(move |chunk| keys::away(sale, base, chunk));
+        Ok(match self {
+            Self::Copy { group, chunks, again } => {
+                let mut copies = Vec::new();
+                for (name, bytes) in names(group).zip(chunks) {
+                    copies.push(copy(link, &name, bytes).await?);
+                }
+                let digest = digest(&copies);
+                Done::Copied { group, copies, digest, again }
+            }
+            Self::Remove(group) => {
+                remove(link, sale, base, group).await?;
+                Done::Removed(group)
+            }
+            Self::Look(group) => {
+                let mut ask = Cmd::new();
+                ask.arg("EXISTS");
+                for name in names(group) {
+                    ask.arg(name);
+                }
+                let there: u64 = link.ask(&ask).await?;
+                Done::Looked(group, there == keys::GROUP)
+            }
+        })
+    }
+}
+
+/// Writes a copy if there is none, and answers with the one there is.
+async fn copy(link: &Link, name: &str, bytes: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+    let made: Option<String> = link.ask(redis::cmd("SET").arg(name).arg(&bytes).arg("NX")).await?;
+    if made.is_some() {
+        return Ok(bytes);
+    }
+    let found: Option<Vec<u8>> = link.ask(redis::cmd("GET").arg(name)).await?;
+    found.ok_or_else(|| StoreError::Unavailable { reason: "a copy of joins is gone again".into() })
+}
+
+/// Removes the copies of a group, if there are any.
+pub(super) async fn remove(link: &Link, sale: &SaleId, base: &str, group: u64) -> Result<(), StoreError> {
+    let names: Vec<String> = keys::chunks(group).map(|chunk| keys::away(sale, base, chunk)).collect();
+    link.ask::<u64>(redis::cmd("UNLINK").arg(names)).await.map(drop)
+}
+
+/// The joins of a group that has a slot of its own; none if they are missing there.
+pub(super) async fn load(
+    link: &Link,
+    sale: &SaleId,
+    base: &str,
+    spread: &Spread,
+    group: u64,
+) -> Result<Option<Vec<Vec<u8>>>, StoreError> {
+    let mut ask = Cmd::new();
+    ask.arg("MGET");
+    for chunk in keys::chunks(group) {
+        ask.arg(keys::away(sale, base, chunk));
+    }
+    let found: Vec<Option<Vec<u8>>> = link.ask(&ask).await?;
+    Ok(if spread.is(group, &found) { found.into_iter().collect() } else { None })
+}
+
+/// What a gateway does about the spreading of a sale.
+#[derive(Default)]
+pub(super) struct Spreading {
+    /// A step that is being taken, and for which base.
+    task: Option<(String, JoinHandle<Result<Done, StoreError>>)>,
+    /// What the next commit is to say, and of which base.
+    done: Option<(String, Done)>,
+    /// This gateway has given the last number of a group.
+    pub(super) filled: bool,
+    /// Since when a group has been full.
+    seen: Option<(u64, Instant)>,
+    /// When something was last looked for or has failed, and what comes next.
+    looked: Option<Instant>,
+    next: u64,
+    /// What is not there, by others or by this gateway.
+    missing: Vec<u64>,
+    /// Since when groups have been missed that this gateway does not know.
+    missed: Option<Instant>,
+}
+
+// === impl Spreading ===
+
+impl Spreading {
+    /// Something is to be committed.
+    pub(super) fn is_done(&self) -> bool {
+        self.done.is_some()
+    }
+
+    /// What is to be committed on this replica.
+    pub(super) fn done(&self, replica: &Replica) -> Option<&Done> {
+        let news = |done: &Done| match done {
+            // Who asked for it hears that it is there, even where it is what it was.
+            Done::Copied { group, again, .. } => *again || !replica.spread.has(*group),
+            Done::Removed(group) => replica.spread.has(*group),
+            Done::Looked(..) => false,
+        };
+        let (base, done) = self.done.as_ref()?;
+        Some(done).filter(|done| *base == replica.base && news(done))
+    }
+
+    /// It is committed, or of no use.
+    pub(super) fn over(&mut self) {
+        self.done = None;
+    }
+
+    pub(super) fn want(&mut self, wanted: &str) {
+        self.missing.extend(wanted.split(' ').filter_map(|group| group.parse::<u64>().ok()));
+        self.missing.sort_unstable();
+        self.missing.dedup();
+    }
+
+    /// What to do next, if anything.
+    fn step(&mut self, replica: &Replica) -> Option<Step> {
+        let Replica { queue, spread, .. } = replica;
+        let rested = self.looked.is_none_or(|looked| looked.elapsed() >= LOOK);
+        while let Some(group) = self.missing.pop() {
+            if spread.has(group) && !is_forgotten(queue, group) {
+                return Some(Step::Copy { group, chunks: packed(queue, group), again: true });
+            }
+        }
+        if let Some(group) = full(queue).find(|group| !spread.has(*group)) {
+            let since = match self.seen {
+                Some((seen, since)) if seen == group => since,
+                _ => self.seen.insert((group, Instant::now())).1,
+            };
+            if rested && (self.filled || since.elapsed() >= OWN) {
+                return Some(Step::Copy { group, chunks: packed(queue, group), again: false });
+            }
+        } else {
+            self.filled = false;
+        }
+        if !rested {
+            return None;
+        }
+        let next = spread.groups().find(|group| *group >= self.next).or_else(|| spread.groups().next())?;
+        self.next = next + 1;
+        self.looked = Some(Instant::now());
+        Some(if is_forgotten(queue, next) { Step::Remove(next) } else { Step::Look(next) })
+    }
+}
+
+impl Sale {
+    /// Sees what has become of the last step, and begins the next. Nobody waits for it.
+    pub(super) async fn spread(&mut self) {
+        let Some(replica) = &self.replica else { return };
+        let spreading = &mut self.spreading;
+        if let Some((base, task)) = spreading.task.take() {
+            if !task.is_finished() {
+                spreading.task = Some((base, task));
+                return;
+            }
+            match task.await {
+                Ok(Ok(Done::Looked(group, there))) => {
+                    if !there {
+                        tracing::warn!(sale = %self.id, group, "a node has lost joins, which are put back");
+                        spreading.missing.push(group);
+                    }
+                }
+                Ok(Ok(done)) => spreading.done = Some((base, done)),
+                Ok(Err(error)) => {
+                    spreading.looked = Some(Instant::now());
+                    tracing::warn!(sale = %self.id, %error, "joins were not moved, which is tried again");
+                }
+                Err(_) => spreading.looked = Some(Instant::now()),
+            }
+        }
+        if spreading.done(replica).is_some() {
+            return;
+        }
+        spreading.done = None;
+        let Some(step) = spreading.step(replica) else { return };
+        let (shared, sale, base) = (Arc::clone(&self.shared), self.id.clone(), replica.base.clone());
+        let of = base.clone();
+        let taken = self.shared.link.spawn(async move { step.take(&shared.link, &sale, &base).await });
+        spreading.task = Some((of, taken));
+    }
+
+    /// Reads the sale, if it stays where it is meanwhile. What is missing is asked for, and passed over if nobody has it.
+    pub(super) async fn load(&mut self, standing: &Standing) -> Result<(), StoreError> {
+        let Some((replica, missing)) = Replica::load(self, standing).await? else { return Ok(()) };
+        if missing.is_empty() {
+            self.spreading.missed = None;
+            self.replica = Some(replica);
+            return Ok(());
+        }
+        if self.spreading.missed.get_or_insert_with(Instant::now).elapsed() < MISSED_FOR {
+            let wanted: Vec<String> = missing.iter().map(u64::to_string).collect();
+            self.ask("want", &wanted.join(" ")).await?;
+            let reason = "a node has lost a part of the sale, which others may put back".to_owned();
+            return Err(StoreError::Unavailable { reason });
+        }
+        self.spreading.missed = None;
+        self.replica = Some(replica);
+        let now = self.now(standing.now_ms);
+        if let Some(replica) = &mut self.replica {
+            for group in missing {
+                replica.queue.miss(keys::arrivals(group), now);
+            }
+        }
+        let put_back = self.put_back(standing, true).await;
+        if self.replica.as_ref().is_some_and(|replica| replica.base == standing.base) {
+            // It is not what was committed: another gateway was faster, or nobody knows.
+            self.replica = None;
+        }
+        put_back
+    }
+}
