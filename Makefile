@@ -68,5 +68,4 @@ outages: ## several gateways on one queue in Redis while one thing after another
 
 load: ## two million visitors through two gateways on one Redis: VISITORS=2000000 CALLED=25000 POLLS=1000 SECONDS=20
 	@scripts/setup.sh test
-	$(CARGO) build --release --locked --workspace --all-features --bins
-	$(CARGO) bench --locked -p ropeline-tests --all-features --bench load
+	scripts/bench.sh load

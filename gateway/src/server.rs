@@ -247,6 +247,7 @@ async fn open_store(
             match store.examine().await {
                 Ok(faults) if faults.is_empty() => {}
                 Ok(faults) => anyhow::bail!("store.redis: {}", faults.join("; ")),
+                Err(denied @ StoreError::Denied { .. }) => anyhow::bail!("store.redis: {denied}"),
                 Err(error) => tracing::error!(%error, "redis is not there yet"),
             }
             Ok(Arc::new(store))

@@ -41,8 +41,24 @@ pub enum Store {
     Embedded,
     /// In a Redis that is started for it, and for so many gateways.
     Redis(usize),
-    /// At the Redis of this address, shared by so many gateways.
-    At(String, usize),
+    /// In a Redis that runs already, shared by so many gateways.
+    At(Servers, usize),
+}
+
+/// The way to a Redis.
+#[derive(Debug, Clone)]
+pub enum Servers {
+    /// One, at this address.
+    Single(String),
+    /// A cluster, of which these are members.
+    Cluster(Vec<String>),
+    /// Whichever one a sentinel names for a service.
+    Sentinel {
+        /// Where the sentinel is.
+        address: String,
+        /// What it calls what it watches.
+        service: String,
+    },
 }
 
 /// A running gateway, or several that share a queue and stand for one. They and their folders end with this value.
@@ -123,6 +139,21 @@ impl Settings {
     }
 }
 
+// === impl Servers ===
+
+impl Servers {
+    /// Names them in `[store]`.
+    pub fn named_in(&self, settings: Settings) -> Settings {
+        match self {
+            Self::Single(url) => settings.set("store", "redis", &quoted(url)),
+            Self::Cluster(urls) => settings.set("store", "redis_cluster", &format!("{urls:?}")),
+            Self::Sentinel { address, service } => settings
+                .set("store", "redis_sentinel", &format!("[{address:?}]"))
+                .set("store", "redis_sentinel_service", &quoted(&format!("redis://{service}"))),
+        }
+    }
+}
+
 // === impl Gateway ===
 
 impl Gateway {
@@ -148,19 +179,18 @@ impl Gateway {
             Store::Embedded => (None, None),
             Store::Redis(gateways) => {
                 let server = Server::start(Durable::Never);
-                let url = server.url();
-                (Some(server), Some((url, gateways)))
+                let servers = Servers::Single(server.url());
+                (Some(server), Some((servers, gateways)))
             }
-            Store::At(url, gateways) => (None, Some((url, gateways))),
+            Store::At(servers, gateways) => (None, Some((servers, gateways))),
         };
         let count = shared.as_ref().map_or(1, |(_, gateways)| *gateways);
         let settings = match shared {
             None => settings,
-            Some((url, _)) => {
+            Some((servers, _)) => {
                 let checkpoint = folder.path().join("checkpoint");
                 fs::create_dir(&checkpoint).expect("a folder for the checkpoint");
-                let redis = settings.set("store", "redis", &quoted(&url));
-                redis.set("store", "checkpoint", &format!("{checkpoint:?}"))
+                servers.named_in(settings).set("store", "checkpoint", &format!("{checkpoint:?}"))
             }
         };
         let mut nodes = Vec::new();

@@ -25,6 +25,14 @@ pub enum StoreError {
         reason: String,
     },
 
+    /// The store does not take this gateway's user or password, or withholds a right that it needs. Whether the call took
+    /// effect is known: it did not. Time does not mend it.
+    #[error("the store lets this gateway do nothing: {reason}")]
+    Denied {
+        /// What it said, and how to mend it.
+        reason: String,
+    },
+
     /// Another process has the file open.
     #[error("{} is in use by another process: one file serves one gateway", path.display())]
     InUse {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ropeline_queue::Arrival;
 use ropeline_queue::draw::{Permutation, Shuffle};
 use ropeline_test_redis::{Durable, Server};
-use ropeline_tests::gateway::{Gateway, Node, Sale, Settings, Store};
+use ropeline_tests::gateway::{Gateway, Node, Sale, Servers, Settings, Store};
 use ropeline_tests::ports::Port;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -48,7 +48,7 @@ impl Stage {
     pub(crate) async fn set(called: u32) -> Self {
         let redis = tokio::task::spawn_blocking(|| Server::start(Durable::EverySecond)).await.unwrap();
         let shop = Port::free();
-        let settings = Settings::new(shop.address()).on(Store::At(redis.url(), 2));
+        let settings = Settings::new(shop.address()).on(Store::At(Servers::Single(redis.url()), 2));
         let gateway = Gateway::start(settings, &[Sale::new(TRIAL, &["/trial"])]).await;
         Self { redis, gateway, called, closes_at_s: 0 }
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
 use ropeline_test_redis::{Durable, Server};
-use ropeline_tests::gateway::{Gateway, Sale, Settings, Store};
+use ropeline_tests::gateway::{Gateway, Sale, Servers, Settings, Store};
 use ropeline_tests::http;
 use ropeline_tests::shop::{BODY, Shop};
 use ropeline_tests::visitor::Visitor;
@@ -25,7 +25,7 @@ struct Place {
 impl Place {
     async fn open(sale: Sale) -> Self {
         let (shop, redis) = (Shop::open().await, Server::start(Durable::Always));
-        let settings = Settings::new(shop.address()).on(Store::At(redis.url(), 2));
+        let settings = Settings::new(shop.address()).on(Store::At(Servers::Single(redis.url()), 2));
         let settings = settings.set("operator", "metrics_open", "true");
         Self { gateway: Gateway::start(settings, &[sale]).await, shop, redis }
     }

@@ -4,15 +4,16 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use reqwest::StatusCode;
 use ropeline_test_postgres::Postgres;
 use ropeline_test_redis::{Certificates, Durable, Sentinel, Server, free_port};
-use ropeline_tests::gateway::{Gateway, Settings};
+use ropeline_tests::gateway::{Gateway, Servers, Settings};
 use ropeline_tests::process::binary;
 use ropeline_tests::shop::{BODY, Shop};
 use ropeline_tests::visitor::Visitor;
-use ropeline_tests::wait::until;
+use ropeline_tests::wait::{PATIENCE, until};
 
 use crate::common::*;
 
@@ -86,10 +87,12 @@ async fn when_sentinels_make_a_replica_the_master_the_queue_goes_on_and_everybod
     let replica = master.replica(Durable::Always);
     let sentinel = Sentinel::watch(&master, 1);
     let (shop, folder) = (Shop::open().await, tempfile::tempdir().unwrap());
-    let settings = Settings::new(shop.address())
-        .set("store", "redis_sentinel", &format!("[{:?}]", sentinel.url()))
-        .set("store", "redis_sentinel_service", &format!("\"redis://{}\"", sentinel.service()))
-        .set("store", "checkpoint", &format!("{:?}", folder.path()));
+    let servers = Servers::Sentinel { address: sentinel.url(), service: sentinel.service().to_owned() };
+    let settings = servers.named_in(Settings::new(shop.address())).set(
+        "store",
+        "checkpoint",
+        &format!("{:?}", folder.path()),
+    );
     let gateway = Gateway::start(settings, &[sale_for_one()]).await;
     let (inside, waiting) = two(&gateway).await;
     let before = waiting.status(SALE).await.json();
@@ -135,4 +138,28 @@ async fn with_its_checkpoint_in_postgresql_no_number_is_given_twice_after_redis_
         admitted(visitor).await;
         assert_eq!(visitor.visit(PAGE).await.text(), BODY);
     }
+}
+
+#[tokio::test]
+async fn a_gateway_that_redis_does_not_let_in_does_not_start_and_says_what_to_mend() {
+    let redis = Server::start_with(Durable::Always, &["--requirepass", PASSWORD]);
+    let (shop, folder) = (Shop::open().await, tempfile::tempdir().unwrap());
+    let url = |password: &str| redis.url().replace("redis://", &format!("redis://:{password}@"));
+    let named = file(folder.path(), "redis.url", &url(PASSWORD));
+    let settings = Settings::new(shop.address())
+        .set("store", "redis_file", &named)
+        .set("store", "checkpoint", &format!("{:?}", folder.path()));
+    let mut gateway = Gateway::start(settings, &[sale()]).await;
+    gateway.stop(Duration::from_secs(20)).await;
+
+    file(folder.path(), "redis.url", &url("an0ther"));
+    let configuration = gateway.folder().join("ropeline.toml");
+    let ended = tokio::process::Command::new(binary("ropeline"))
+        .args(["serve".as_ref(), "-c".as_ref(), configuration.as_os_str()])
+        .kill_on_drop(true)
+        .output();
+    let ended = tokio::time::timeout(PATIENCE, ended).await.expect("it starts").unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(!ended.status.success(), "{said}");
+    assert!(said.contains("the password that it knows") && !said.contains("an0ther"), "{said}");
 }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use ropeline_test_redis::{Durable, Server};
+use ropeline_tests::gateway::Servers;
 
 use crate::stage::Stage;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gateways_killed_at_random_instants_lose_nobodys_place() {
     let redis = Server::start(Durable::EverySecond);
-    let mut stage = Stage::open(3, &redis.url()).await;
+    let mut stage = Stage::open(3, Servers::Single(redis.url())).await;
     for _ in 0..10 {
         stage.a_while(700).await;
         let which = stage.any();
@@ -23,7 +24,7 @@ async fn gateways_killed_at_random_instants_lose_nobodys_place() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_that_stood_still_for_a_while_takes_nothing_back() {
     let redis = Server::start(Durable::EverySecond);
-    let mut stage = Stage::open(3, &redis.url()).await;
+    let mut stage = Stage::open(3, Servers::Single(redis.url())).await;
     for pause in [100, 1_500, longest()] {
         let which = stage.any();
         println!("gateway {which} stands still for {pause} ms");
@@ -43,7 +44,7 @@ fn longest() -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_gateways_are_restarted_one_after_another_and_no_request_fails() {
     let redis = Server::start(Durable::EverySecond);
-    let mut stage = Stage::open(3, &redis.url()).await;
+    let mut stage = Stage::open(3, Servers::Single(redis.url())).await;
     for which in 0..3 {
         println!("gateway {which} is restarted");
         let ended = stage.node(which).process().stop(Duration::from_secs(20)).await;

@@ -10,6 +10,7 @@
 )]
 
 mod crowd;
+mod failover;
 mod gateways;
 mod history;
 mod partition;

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::time::Duration;
 
+use ropeline_tests::gateway::Servers;
 use ropeline_tests::process::Process;
 use tempfile::TempDir;
 
@@ -81,7 +82,7 @@ fn ip(arguments: &[&str]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gateways_cut_off_from_redis_keep_everybodys_place_and_go_on_by_themselves() {
     let redis = FarRedis::start().await;
-    let mut stage = Stage::open(2, &redis.url()).await;
+    let mut stage = Stage::open(2, Servers::Single(redis.url())).await;
     for seconds in [1, 4, 8] {
         println!("cut off for {seconds} s");
         redis.cut();

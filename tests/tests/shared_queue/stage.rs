@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ropeline_tests::balancer::Balancer;
-use ropeline_tests::gateway::{Gateway, Node, Sale, Settings, Store};
+use ropeline_tests::gateway::{Gateway, Node, Sale, Servers, Settings, Store};
 use ropeline_tests::shop::Shop;
 use ropeline_tests::wait::PATIENCE;
 
@@ -28,8 +28,8 @@ pub(crate) struct Stage {
 // === impl Stage ===
 
 impl Stage {
-    /// So many gateways on the Redis of this address; people come at once.
-    pub(crate) async fn open(gateways: usize, redis: &str) -> Self {
+    /// So many gateways on this Redis; people come at once.
+    pub(crate) async fn open(gateways: usize, redis: Servers) -> Self {
         let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
         println!("seed {seed}");
         let shop = Shop::open().await;
@@ -42,7 +42,7 @@ impl Stage {
         let settings = Settings::new(shop.address())
             .set("limits", "shutdown_grace", "\"4s\"")
             .set("store", "redis_patience", "\"1s\"")
-            .on(Store::At(redis.to_owned(), gateways));
+            .on(Store::At(redis, gateways));
         let gateway = Gateway::start(settings, &[sale]).await;
         let balancer = Balancer::before(&gateway).await;
         let each = gateway.nodes().iter().map(|node| node.url("")).collect();

@@ -351,5 +351,13 @@ fn certificates(tls: &RedisTls) -> Option<TlsCertificates> {
 
 /// An error of Redis in the store's words.
 pub(super) fn unavailable(error: &RedisError) -> StoreError {
-    StoreError::Unavailable { reason: format!("redis: {error}") }
+    let mend = match error.code() {
+        Some("NOPERM") => "give its user the rights that docs/redis.md lists",
+        Some("NOAUTH" | "WRONGPASS") => "name the user and the password that it knows",
+        _ if error.kind() == ErrorKind::AuthenticationFailed => {
+            "name the user and the password that it knows"
+        }
+        _ => return StoreError::Unavailable { reason: format!("redis: {error}") },
+    };
+    StoreError::Denied { reason: format!("redis: {error}; {mend}") }
 }

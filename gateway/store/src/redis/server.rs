@@ -13,11 +13,13 @@ impl RedisStore {
     /// nothing where all is well.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when they cannot be asked.
+    /// [`StoreError::Denied`] when they do not take this gateway's word for who it is; [`StoreError::Unavailable`] when they
+    /// cannot be asked.
     pub async fn examine(&self) -> Result<Vec<String>, StoreError> {
         let answer: Value = self.shared.link.ask(&redis::cmd("INFO")).await?;
         let mut found = Vec::new();
-        texts(&answer, &mut |info| faults(info, &mut found));
+        let alone = self.shared.checkpoint.is_none();
+        texts(&answer, &mut |info| faults(info, alone, &mut found));
         found.sort_unstable();
         found.dedup();
         Ok(found)
@@ -35,8 +37,8 @@ fn texts(answer: &Value, look: &mut impl FnMut(&str)) {
     }
 }
 
-/// What is wrong with the server that gives this `INFO`.
-fn faults(info: &str, found: &mut Vec<String>) {
+/// What is wrong with the server that gives this `INFO`. `alone`: what it loses is written down nowhere else.
+fn faults(info: &str, alone: bool, found: &mut Vec<String>) {
     let field =
         |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     if let Some(version) = field("redis_version")
@@ -54,6 +56,13 @@ fn faults(info: &str, found: &mut Vec<String>) {
              too; set maxmemory-policy noeviction"
         ));
     }
+    if alone && field("aof_enabled") == Some("0") {
+        found.push(
+            "the server writes nothing down (appendonly no), and no checkpoint is named: after a restart numbers could be \
+             given twice; name store.checkpoint, or set appendonly yes and appendfsync always"
+                .to_owned(),
+        );
+    }
 }
 
 #[cfg(test)]
@@ -63,13 +72,15 @@ mod tests {
 
     use super::*;
     use crate::redis::tests::fixture::settings;
-    use crate::{QueueStore, RedisServers};
+    use crate::{QueueStore, RedisCheckpoint, RedisServers, RedisSettings};
 
     fn found(version: &str, policy: &str) -> Vec<String> {
         let mut found = Vec::new();
-        let info =
-            format!("# Server\r\nredis_version:{version}\r\n# Memory\r\nmaxmemory_policy:{policy}\r\n");
-        faults(&info, &mut found);
+        let info = format!(
+            "# Server\r\nredis_version:{version}\r\n# Memory\r\nmaxmemory_policy:{policy}\r\n\
+             # Persistence\r\naof_enabled:1\r\n"
+        );
+        faults(&info, true, &mut found);
         found
     }
 
@@ -87,14 +98,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn real_servers_are_asked_and_each_node_of_a_cluster() {
+    async fn a_server_that_writes_nothing_down_is_enough_beside_a_checkpoint_alone() {
         let server = Server::start(Durable::Never);
+        let alone = settings(RedisServers::Single(server.url()));
+        let folder = tempfile::tempdir().unwrap();
+        let checkpoint = Some(RedisCheckpoint::Folder(folder.path().to_path_buf()));
+        let beside = RedisSettings { checkpoint, ..alone.clone() };
+        let found = RedisStore::open(&alone).unwrap().examine().await.unwrap();
+        assert!(found.len() == 1 && found[0].contains("appendonly yes"), "{found:?}");
+        assert_eq!(RedisStore::open(&beside).unwrap().examine().await.unwrap(), Vec::<String>::new());
+    }
+
+    #[tokio::test]
+    async fn real_servers_are_asked_and_each_node_of_a_cluster() {
+        let server = Server::start(Durable::Always);
         let one = store(RedisServers::Single(server.url()));
         assert_eq!(one.examine().await.unwrap(), Vec::<String>::new());
         server.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
         assert_eq!(one.examine().await.unwrap().len(), 1);
 
-        let cluster = Cluster::start(3, Durable::Never);
+        let cluster = Cluster::start(3, Durable::Always);
         let all = store(RedisServers::Cluster(cluster.urls()));
         assert_eq!(all.examine().await.unwrap(), Vec::<String>::new());
         cluster.masters()[2].ask(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);

@@ -139,6 +139,26 @@ async fn a_server_that_nobody_vouches_for_is_not_told_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_does_not_know_the_gateway_is_not_called_away() {
+    let server = Server::start_with(Durable::Always, &["--user", "ropeline", "on", ">kn0wn", "~*", "+ping"]);
+    let asked = async |who: &str| {
+        let url = server.url().replace("redis://", &format!("redis://{who}@"));
+        RedisStore::open(&settings(RedisServers::Single(url))).unwrap().examine().await.unwrap_err()
+    };
+    for (who, mend) in
+        [("ropeline:0ther", "the password"), ("nobody:kn0wn", "the user"), ("ropeline:kn0wn", "the rights")]
+    {
+        let denied = asked(who).await;
+        assert!(matches!(denied, StoreError::Denied { .. }), "{who}: {denied:?}");
+        let said = denied.to_string();
+        assert!(said.contains(mend) && !said.contains("0ther") && !said.contains("kn0wn"), "{who}: {said}");
+    }
+    server.ask(&["CONFIG", "SET", "requirepass", "kn0wn"]);
+    let denied = RedisStore::open(&settings(RedisServers::Single(server.url()))).unwrap().examine().await;
+    assert!(matches!(denied, Err(StoreError::Denied { .. })), "{denied:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_error_names_a_password() {
     let server = Server::start_with(Durable::Never, &["--user", "ropeline", "on", ">0ther", "+@all", "~*"]);
     let nobody = free_port();
