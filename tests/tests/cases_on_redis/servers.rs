@@ -142,13 +142,16 @@ async fn with_its_checkpoint_in_postgresql_no_number_is_given_twice_after_redis_
 
 #[tokio::test]
 async fn a_gateway_that_redis_does_not_let_in_does_not_start_and_says_what_to_mend() {
-    let redis = Server::start_with(Durable::Always, &["--requirepass", PASSWORD]);
+    let known = format!(">{PASSWORD}");
+    let redis = Server::start_with(Durable::Always, &["--user", "ropeline", "on", &known, "~*", "+@all"]);
     let (shop, folder) = (Shop::open().await, tempfile::tempdir().unwrap());
-    let url = |password: &str| redis.url().replace("redis://", &format!("redis://:{password}@"));
+    let url = |password: &str| redis.url().replace("redis://", &format!("redis://ropeline:{password}@"));
     let named = file(folder.path(), "redis.url", &url(PASSWORD));
-    let settings = Settings::new(shop.address())
-        .set("store", "redis_file", &named)
-        .set("store", "checkpoint", &format!("{:?}", folder.path()));
+    let settings = Settings::new(shop.address()).set("store", "redis_file", &named).set(
+        "store",
+        "checkpoint",
+        &format!("{:?}", folder.path()),
+    );
     let mut gateway = Gateway::start(settings, &[sale()]).await;
     gateway.stop(Duration::from_secs(20)).await;
 
@@ -159,7 +162,8 @@ async fn a_gateway_that_redis_does_not_let_in_does_not_start_and_says_what_to_me
         .kill_on_drop(true)
         .output();
     let ended = tokio::time::timeout(PATIENCE, ended).await.expect("it starts").unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     assert!(!ended.status.success(), "{said}");
     assert!(said.contains("the password that it knows") && !said.contains("an0ther"), "{said}");
 }
