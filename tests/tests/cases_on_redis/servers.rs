@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use reqwest::StatusCode;
 use ropeline_test_postgres::Postgres;
@@ -153,7 +152,7 @@ async fn a_gateway_that_redis_does_not_let_in_does_not_start_and_says_what_to_me
         &format!("{:?}", folder.path()),
     );
     let mut gateway = Gateway::start(settings, &[sale()]).await;
-    gateway.stop(Duration::from_secs(20)).await;
+    gateway.process().kill();
 
     file(folder.path(), "redis.url", &url("an0ther"));
     let configuration = gateway.folder().join("ropeline.toml");
