@@ -316,6 +316,13 @@ async fn case_12_who_holds_a_place_keeps_it_in_the_midst_of_a_flood_from_the_sam
     let house = house(sale()).await;
     let person = house.visitor();
     let place = join(&person, CROWDED).await.json()["arrival"].clone();
+    // Coming again uses up nothing that others have free.
+    for _ in 0..4 * free(&house) {
+        let device = person.another_tab();
+        device.lose_cookie(TICKET_COOKIE);
+        assert_eq!(join(&device, CROWDED).await.json()["arrival"], place);
+    }
+    assert_eq!(join(&house.visitor(), CROWDED).await.status, StatusCode::OK, "tries were counted");
     crowd_the_network(&house).await;
     let flood = async {
         for _ in 0..150 {
