@@ -45,6 +45,9 @@ pub struct Core {
     /// How often the store has lost something.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) losses: u64,
+    /// Until then calls wait for those whom the last loss has passed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) awaiting_until: Option<UnixMillis>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes members by reference")]
@@ -250,6 +253,7 @@ impl Core {
             totals: Totals::default(),
             last_now: now,
             losses: 0,
+            awaiting_until: None,
         }
     }
 

@@ -48,7 +48,11 @@ impl Queue {
         let core = &self.core.lines[lane];
         if !matches!(self.core.stage, Stage::Open(_)) || self.core.halted_since().is_some() {
             Backlog::Stopped
-        } else if core.serving.0 < core.next_arrival || !self.lines[lane].recalls.is_empty() {
+        } else if self.waiting(lane) > 0
+            || !self.lines[lane].recalls.is_empty()
+            // Those who left behind the last who waits are passed over with nobody called; those who are missing are not.
+            || (core.skipped.is_empty() && core.serving.0 < core.next_arrival)
+        {
             Backlog::Waiting
         } else {
             Backlog::Empty
@@ -130,15 +134,14 @@ impl Queue {
             return Vec::new();
         }
         let until = self.core.claim_clock().plus(self.definition.claim_window_ms);
-        let waiting = |lane: Lane| self.waiting(lane) + self.lines[lane].recalls.len() as u64;
+        let waiting = |lane: Lane| self.callable(lane) + self.lines[lane].recalls.len() as u64;
         let waiting: Vec<u64> = self.core.lines.lanes().map(waiting).collect();
         let given = self.core.turns.divide(limit, &waiting, &self.definition.shares());
         let called =
             self.core.lines.lanes().zip(waiting.iter().zip(given)).map(|(lane, (waiting, given))| {
                 let recalled = self.recall(lane, given, lease_ms, until);
                 // Whoever left behind the last who waits is passed over with them, and costs nobody a call.
-                let reach = if given == *waiting { u64::MAX } else { given - recalled };
-                let called = self.call_uncalled(lane, reach, lease_ms, until);
+                let called = self.call_uncalled(lane, given - recalled, given == *waiting, lease_ms, until);
                 self.core.totals.recalled += recalled;
                 self.core.totals.called += called;
                 recalled + called
@@ -163,9 +166,25 @@ impl Queue {
         recalled
     }
 
-    fn call_uncalled(&mut self, lane: Lane, limit: u64, lease_ms: Option<u64>, until: UnixMillis) -> u64 {
+    /// Those who may be called now: while those are waited for whom a loss has passed over, nobody behind one of them.
+    fn callable(&self, lane: Lane) -> u64 {
+        if !self.awaits_absent() {
+            return self.waiting(lane);
+        }
+        let (to, gone) = self.reach(lane, u64::MAX, false);
+        to.0 - self.core.lines[lane].serving.0 - gone
+    }
+
+    fn call_uncalled(
+        &mut self,
+        lane: Lane,
+        limit: u64,
+        all: bool,
+        lease_ms: Option<u64>,
+        until: UnixMillis,
+    ) -> u64 {
         let from = self.core.lines[lane].serving;
-        let (to, gone) = self.reach(lane, limit);
+        let (to, gone) = self.reach(lane, limit, all);
         let called = to.0 - from.0 - gone;
         if to == from {
             return 0;
@@ -182,23 +201,24 @@ impl Queue {
         called
     }
 
-    /// How far calling `limit` visitors gets, and how many places on the way were left and are passed over.
-    fn reach(&self, lane: Lane, limit: u64) -> (Place, u64) {
+    /// How far calling `limit` visitors gets, and how many places on the way were left and are passed over. `all`: those
+    /// are all who wait, so whoever left behind the last of them is passed over, too. Nobody is who is missing since a loss.
+    fn reach(&self, lane: Lane, limit: u64, all: bool) -> (Place, u64) {
         let core = &self.core.lines[lane];
-        let end = core.next_arrival;
         let (mut at, mut wanted, mut gone) = (core.serving.0, limit, 0);
-        if wanted == 0 {
-            return (Place(at), 0);
-        }
+        let awaits = self.awaits_absent();
         for left in &self.lines[lane].left_places {
             let present = left.0 - at;
-            if present >= wanted {
+            if present > wanted || (present == wanted && !all) {
                 break;
+            }
+            if (awaits || present == wanted) && self.is_absent_at(*left) {
+                return (Place(left.0), gone);
             }
             wanted -= present;
             at = left.0 + 1;
             gone += 1;
         }
-        (Place(at.saturating_add(wanted).min(end)), gone)
+        (Place(at.saturating_add(wanted).min(core.next_arrival)), gone)
     }
 }

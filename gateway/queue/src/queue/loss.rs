@@ -11,6 +11,7 @@ use crate::definition::SaleDefinition;
 use crate::lane::Lane;
 use crate::outcome::{AdmissionRecord, AdmissionState, JoinRecord};
 use crate::pacer::ONE_CALL;
+use crate::poll::LONGEST_MS;
 use crate::queue::journal::Step;
 use crate::queue::{Admission, Queue};
 use crate::reach::Reach;
@@ -33,6 +34,7 @@ impl Queue {
     pub fn skip(&mut self, reach: &Reach, now: UnixMillis) {
         self.core.last_now = self.core.last_now.max(now);
         self.core.losses += 1;
+        self.core.awaiting_until = Some(self.core.last_now.plus(LONGEST_MS));
         let clock = self.core.claim_clock();
         let known: Vec<u64> = self.core.lines.iter().map(|line| line.next_arrival).collect();
         for (line, reach) in self.core.lines.iter_mut().zip(reach.lines.iter()) {
@@ -223,6 +225,24 @@ impl Queue {
             && !self.admissions.contains_key(&arrival)
             && !self.left.contains(&arrival)
             && !self.is_forgotten(arrival)
+    }
+
+    /// Until everybody has asked once more, nobody who is missing is passed over: they have had no time to show up.
+    pub(super) fn awaits_absent(&self) -> bool {
+        self.core.awaiting_until.is_some_and(|until| self.core.last_now < until)
+    }
+
+    /// The place, not yet called, is that of a number which was passed over by a loss and nobody has shown up with.
+    pub(super) fn is_absent_at(&self, place: Place) -> bool {
+        let line = &self.core.lines[place.lane()];
+        let drawn = line.drawn();
+        let possible = |range: &Range<u64>| {
+            if drawn.contains(&place.0) { range.start < drawn.end } else { range.contains(&place.0) }
+        };
+        line.skipped.iter().any(possible) && {
+            let arrival = line.draw.shuffle().map_or(Arrival(place.0), |shuffle| shuffle.arrival(place));
+            self.is_absent(arrival)
+        }
     }
 
     pub(super) fn was_skipped(&self, arrival: Arrival) -> bool {

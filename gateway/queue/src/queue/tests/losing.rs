@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::replica::add;
 use super::*;
 use crate::definition::LaneDefinition;
+use crate::manifest::DrawState;
 use crate::outcome::{Invited, Update};
 use crate::reach::LineReach;
 
@@ -260,13 +261,48 @@ fn numbers_that_a_loss_passed_over_take_no_room_after_the_next() {
     rig.queue.skip(&reach, rig.now);
     let early = rig.queue.core.clone();
     rig.crowd(2);
-    rig.pass(250);
+    rig.pass(60_000);
     let serving = rig.queue.core.lines.first.serving;
     assert_eq!(serving, Place(1_002));
     let mut restored = Queue::without_visitors(open_sale(12).check().unwrap(), early);
     restored.skip(&Reach::of(&rig.queue.core), rig.now);
     let view = restored.view(rig.now);
     assert_eq!((view.serving, view.unclaimed, view.totals.called), (serving, 2, 2));
+}
+
+#[test]
+fn after_a_loss_of_everything_the_first_to_show_up_is_not_called_before_those_ahead() {
+    for drawn in [None, Some(DrawState::Drawn { size: 200, seed: [5; 32] })] {
+        let mut rig = Rig::new(open_sale(3));
+        let mut core = rig.queue.core.clone();
+        core.lines.first.draw = drawn.unwrap_or(core.lines.first.draw);
+        rig.queue = Queue::without_visitors(open_sale(3).check().unwrap(), core.clone());
+        rig.queue.skip(&Reach { lines: Lines::new(1, |_| line(200)), ..Reach::of(&core) }, rig.now);
+        let ticket = |queue: &Queue, at: u64| {
+            let arrival = (0..200).map(Arrival).find(|arrival| queue.place(*arrival) == Some(Place(at)));
+            JoinRecord { arrival: arrival.unwrap(), visitor: visitor(at), joined_at: 1_000 }
+        };
+        let by_place: Vec<JoinRecord> = (0..200).map(|at| ticket(&rig.queue, at)).collect();
+        // Nobody has shown up, and nobody is passed over, however long that takes.
+        rig.pass(250);
+        assert_eq!(rig.queue.core.lines.first.serving, Place(0));
+        // All but those at 1 and from 150 on show up, the last first.
+        for at in (0..150).rev().filter(|at| *at != 1) {
+            assert!(rig.queue.reenter(by_place[at], rig.now));
+            rig.tick();
+            assert!(rig.queue.core.lines.first.serving <= Place(1), "{at} was called too early");
+        }
+        assert_eq!(rig.queue.core.lines.first.serving, Place(1));
+        // Then the sale goes on without whoever is missing.
+        rig.pass(59_750);
+        assert_eq!(rig.queue.core.lines.first.serving, Place(4));
+        rig.queue.definition = open_sale(1_000).check().unwrap().into();
+        rig.pass(250);
+        assert_eq!(rig.queue.core.lines.first.serving, Place(150), "the missing behind all were passed over");
+        let last = Position { arrival: by_place[150].arrival, place: Some(Place(150)) };
+        let standing = rig.queue.view(rig.now).standing(last, rig.now);
+        assert!(matches!(standing, Standing::Waiting { ahead: Some(0), .. }), "{standing:?}");
+    }
 }
 
 #[test]
