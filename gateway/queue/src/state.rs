@@ -48,6 +48,18 @@ pub struct Core {
     /// Until then calls wait for those whom the last loss has passed over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) awaiting_until: Option<UnixMillis>,
+    /// Whose admissions a loss has taken off the record: their room is not given to others before their leases are over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unseen: Option<Unseen>,
+}
+
+/// Visitors who may be inside, with nobody knowing who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Unseen {
+    /// How many at most.
+    pub(crate) count: u64,
+    /// Until when.
+    pub(crate) until: UnixMillis,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes members by reference")]
@@ -254,6 +266,7 @@ impl Core {
             last_now: now,
             losses: 0,
             awaiting_until: None,
+            unseen: None,
         }
     }
 

@@ -108,7 +108,9 @@ impl Queue {
     }
 
     fn busy(&self) -> u64 {
-        self.active().saturating_add(self.unclaimed())
+        let unseen = self.core.unseen.filter(|unseen| self.core.last_now < unseen.until);
+        let unseen = unseen.map_or(0, |unseen| unseen.count);
+        self.active().saturating_add(self.unclaimed()).saturating_add(unseen)
     }
 
     /// What `max_active` and the stock leave room for.

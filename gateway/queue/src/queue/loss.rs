@@ -15,7 +15,7 @@ use crate::poll::LONGEST_MS;
 use crate::queue::journal::Step;
 use crate::queue::{Admission, Queue};
 use crate::reach::Reach;
-use crate::state::{Core, Stage};
+use crate::state::{Core, Stage, Unseen};
 use crate::types::{Arrival, MAX_ARRIVALS, Place, Position, UnixMillis};
 
 impl Queue {
@@ -26,6 +26,11 @@ impl Queue {
             let known = [line.drawn(), line.forgotten().end.0..line.next_arrival];
             line.skipped = known.into_iter().filter(|range| !range.is_empty()).collect();
         }
+        // Every lease that ran is known by its number alone.
+        let inside = core.totals.claimed.saturating_sub(core.totals.ended);
+        let count = inside.saturating_add(core.unseen.map_or(0, |unseen| unseen.count));
+        core.totals.ended = core.totals.claimed;
+        core.unseen = Some(Unseen { count, until: core.last_now.plus(definition.lease_ms) });
         Self::restore(definition, core, [], [], [])
     }
 
@@ -35,6 +40,10 @@ impl Queue {
         self.core.last_now = self.core.last_now.max(now);
         self.core.losses += 1;
         self.core.awaiting_until = Some(self.core.last_now.plus(LONGEST_MS));
+        let lease_over = self.core.last_now.plus(self.definition.lease_ms);
+        if let Some(unseen) = &mut self.core.unseen {
+            unseen.until = unseen.until.max(lease_over);
+        }
         let clock = self.core.claim_clock();
         let known: Vec<u64> = self.core.lines.iter().map(|line| line.next_arrival).collect();
         for (line, reach) in self.core.lines.iter_mut().zip(reach.lines.iter()) {

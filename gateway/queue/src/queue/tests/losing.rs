@@ -306,6 +306,35 @@ fn after_a_loss_of_everything_the_first_to_show_up_is_not_called_before_those_ah
 }
 
 #[test]
+fn the_room_of_those_who_were_inside_when_everything_was_lost_is_kept_for_a_lease() {
+    let mut rig = Rig::new(open_sale(3));
+    let crowd = rig.crowd(8);
+    rig.tick();
+    for arrival in &crowd[..2] {
+        rig.claim(*arrival).unwrap();
+    }
+    let core = rig.queue.core.clone();
+    rig.queue = Queue::without_visitors(open_sale(3).check().unwrap(), core.clone());
+    rig.queue.skip(&Reach { lines: Lines::new(1, |_| line(100)), ..Reach::of(&core) }, rig.now);
+    for arrival in &crowd[3..] {
+        let ticket = JoinRecord { arrival: *arrival, visitor: visitor(arrival.0), joined_at: 1_000 };
+        assert!(rig.queue.reenter(ticket, rig.now));
+    }
+    let mut passed = 0;
+    while passed < 299_000 {
+        rig.pass(1_000);
+        passed += 1_000;
+        assert_eq!(
+            rig.queue.core.lines.first.serving,
+            Place(3),
+            "{passed} ms after the loss somebody was called"
+        );
+    }
+    rig.pass(1_000);
+    assert_eq!(rig.queue.core.lines.first.serving, Place(6));
+}
+
+#[test]
 fn a_second_loss_of_everything_is_told_as_another() {
     let rig = Rig::new(open_sale(12));
     let lose = |core: &Core| {
