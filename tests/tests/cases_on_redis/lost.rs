@@ -1,15 +1,19 @@
 //! Redis comes back with nothing.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use reqwest::StatusCode;
 use ropeline_tests::gateway::{Gateway, Settings, Store};
 use ropeline_tests::shop::{BODY, Shop};
 use ropeline_tests::visitor::Visitor;
-use ropeline_tests::wait::until;
+use ropeline_tests::wait::{PATIENCE, until, within};
 use serde_json::Value;
 
 use crate::common::*;
+
+/// How long whoever joins after a loss may be kept waiting for those whom it has passed over.
+const MISSING: Duration = Duration::from_secs(60);
 
 /// Fifteen who wait behind three who are inside, and what each was told.
 struct Crowd {
@@ -65,7 +69,7 @@ impl Crowd {
             for visitor in leaving.drain(..) {
                 assert_eq!(visitor.leave(SALE).await.status, StatusCode::NO_CONTENT);
             }
-            let (at, claimed) = until("somebody else is called", || async {
+            let (at, claimed) = within(MISSING + PATIENCE, "somebody else is called", || async {
                 let sale = gateway.sale(SALE).await;
                 let busy = number(&sale["active"]) + number(&sale["unclaimed"]);
                 assert!(busy <= 3, "the cap does not hold: {sale}");
@@ -139,15 +143,23 @@ async fn when_redis_and_every_gateway_have_lost_everything_the_tickets_bring_it_
     for (visitor, _) in looking {
         visitor.status(SALE).await;
     }
-    // Of those ten the cap lets three be called at once; the others are next.
-    until("those who have looked are on record, and called before anybody new", || async {
+    let serving = until("those who have looked are on record", || async {
         let sale = gateway.sale(SALE).await;
-        (number(&sale["recalls"]) >= 7).then_some(())
+        (number(&sale["waiting"]) >= 11).then(|| number(&sale["serving"]))
     })
     .await;
+    let first = waiting.iter().map(|(_, before)| number(&before["place"])).min();
+    assert_eq!(Some(serving), first, "somebody was passed over who had no time to show up");
     for (visitor, before) in joining.iter().chain(looking) {
         assert!(number(&before["arrival"]) < behind);
         let joined = visitor.join(SALE).await.json();
         assert_eq!(joined["arrival"], before["arrival"], "another number: {joined}");
+    }
+    // There is room for nobody as long as those three may be inside.
+    let sale = gateway.sale(SALE).await;
+    assert_eq!((number(&sale["serving"]), number(&sale["recalls"])), (serving, 0), "{sale}");
+    for (visitor, before) in &waiting {
+        let after = visitor.status(SALE).await.json();
+        assert_eq!((&after["state"], &after["place"]), (&"waiting".into(), &before["place"]), "{after}");
     }
 }
