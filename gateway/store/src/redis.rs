@@ -24,7 +24,7 @@ mod writes;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -79,6 +79,23 @@ struct Shared {
 // === impl Shared ===
 
 impl Shared {
+    /// The sales that Redis has, and those that it has lost: whoever asks for one of them puts it back.
+    async fn sales(&self) -> Result<Vec<SaleId>, StoreError> {
+        let Shared { link, checkpoint, .. } = self;
+        let named: Vec<String> = link.ask(redis::cmd("SMEMBERS").arg(keys::SALES)).await?;
+        let mut sales = match checkpoint {
+            Some(checkpoint) => checkpoint.sales().await?,
+            None => BTreeSet::new(),
+        };
+        for sale in named.into_iter().filter_map(|name| SaleId::try_from(name).ok()) {
+            // It is put on the list before it is made.
+            if !sales.contains(&sale) && link.ask(redis::cmd("EXISTS").arg(keys::head(&sale))).await? {
+                sales.insert(sale);
+            }
+        }
+        Ok(sales.into_iter().collect())
+    }
+
     async fn create(&self, definition: SaleDefinition, draw_secret: [u8; 32]) -> Result<(), StoreError> {
         let sale = definition.id.clone();
         let Shared { link, scripts, checkpoint, clock, .. } = self;
@@ -212,17 +229,10 @@ impl fmt::Debug for RedisStore {
 #[async_trait]
 impl QueueStore for RedisStore {
     async fn sales(&self) -> Result<Vec<SaleId>, StoreError> {
-        let link = &self.shared.link;
-        let named: Vec<String> = link.ask(redis::cmd("SMEMBERS").arg(keys::SALES)).await?;
-        let mut sales = Vec::new();
-        for sale in named.into_iter().filter_map(|name| SaleId::try_from(name).ok()) {
-            // It is put on the list before it is made.
-            if link.ask(redis::cmd("EXISTS").arg(keys::head(&sale))).await? {
-                sales.push(sale);
-            }
-        }
-        sales.sort_unstable();
-        Ok(sales)
+        let shared = Arc::clone(&self.shared);
+        // As for `create`.
+        let read = self.shared.link.spawn(async move { shared.sales().await });
+        read.await.map_err(|_| StoreError::Unavailable { reason: "the sales were not read".into() })?
     }
 
     async fn create(&self, definition: SaleDefinition, draw_secret: [u8; 32]) -> Result<(), StoreError> {

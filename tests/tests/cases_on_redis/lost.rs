@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use ropeline_tests::gateway::{Gateway, Settings, Store};
 use ropeline_tests::shop::{BODY, Shop};
 use ropeline_tests::visitor::Visitor;
 use ropeline_tests::wait::{PATIENCE, until, within};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::*;
 
@@ -96,7 +96,7 @@ async fn a_redis_that_was_emptied_is_told_again_and_everybody_keeps_the_place() 
     let (_shop, mut gateway, crowd) = open().await;
     gateway.redis().again_empty();
     until("the sale goes on", || async {
-        let answer = gateway.operator(reqwest::Method::GET, "/api/v1/operator/sales/drop", None).await;
+        let answer = gateway.operator(Method::GET, "/api/v1/operator/sales/drop", None).await;
         (answer.0 == StatusCode::OK).then_some(())
     })
     .await;
@@ -162,4 +162,64 @@ async fn when_redis_and_every_gateway_have_lost_everything_the_tickets_bring_it_
         let after = visitor.status(SALE).await.json();
         assert_eq!((&after["state"], &after["place"]), (&"waiting".into(), &before["place"]), "{after}");
     }
+}
+
+#[tokio::test]
+async fn a_sale_that_was_made_by_a_call_is_protected_when_redis_and_every_gateway_have_lost_everything() {
+    const OWN: &str = "/made-by-a-call";
+    let shop = Shop::open().await;
+    let settings = Settings::new(shop.address()).on(Store::Redis(2));
+    let mut gateway = Gateway::start(settings, &[sale_for_one()]).await;
+    let made = json!({ "id": "made", "max_active": 1, "protect": { "routes": [OWN] } });
+    let (status, answer) = gateway.operator(Method::POST, "/api/v1/operator/sales", Some(&made)).await;
+    assert_eq!(status, StatusCode::CREATED, "{answer}");
+    for node in gateway.nodes() {
+        until("it knows the sale", || async {
+            node.snapshot("made").await["phase"].is_string().then_some(())
+        })
+        .await;
+    }
+    let visitor = Visitor::new(&gateway);
+    assert_eq!(visitor.join("made").await.status, StatusCode::OK);
+    until("the visitor is called", || async {
+        (visitor.claim("made").await.status == StatusCode::OK).then_some(())
+    })
+    .await;
+    assert_eq!(visitor.visit(OWN).await.text(), BODY);
+
+    for node in gateway.nodes_mut() {
+        node.process().kill();
+    }
+    gateway.redis().again_empty();
+    let passed = shop.requests().len();
+    // Strangers knock from before the gateways listen until both know all sales.
+    let strangers: Vec<_> = gateway.nodes().iter().map(|node| Visitor::at(&node.url(""))).collect();
+    let (known, knows) = tokio::sync::watch::channel(false);
+    let knocking = tokio::spawn(async move {
+        let mut answered = 0;
+        while !*knows.borrow() {
+            for stranger in &strangers {
+                let asked =
+                    stranger.try_send(Method::GET, OWN, |request| request.header("accept", "text/html"));
+                answered += usize::from(asked.await.is_ok());
+            }
+        }
+        answered
+    });
+    for node in gateway.nodes_mut() {
+        node.restart().await;
+    }
+    for node in gateway.nodes() {
+        until("it shows the sale", || async {
+            (node.snapshot("made").await["losses"].is_u64()).then_some(())
+        })
+        .await;
+    }
+    known.send_replace(true);
+    assert!(knocking.await.unwrap() > 0, "nobody knocked");
+    let page = Visitor::new(&gateway).visit(OWN).await.text();
+    assert!(page != BODY && page.contains("made"), "{page}");
+    assert_eq!(shop.requests().len(), passed, "a stranger went past the room");
+    assert_eq!(visitor.visit(OWN).await.text(), BODY, "an admitted shopper does not pass");
+    assert_eq!(gateway.sale("made").await["definition"]["max_active"], 1);
 }

@@ -12,6 +12,7 @@ mod postgres;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,6 +125,16 @@ impl Checkpoint {
             #[cfg(feature = "postgres")]
             RedisCheckpoint::Postgres(url) => Self::Postgres(Box::new(Postgres::new(url, patience)?)),
         })
+    }
+
+    /// Every sale that is written down: all that were ever made.
+    pub(super) async fn sales(&self) -> Result<BTreeSet<SaleId>, StoreError> {
+        let names = match self {
+            Self::Folder(folder) => folder.names().await?,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(postgres) => postgres.names().await?,
+        };
+        Ok(names.into_iter().filter_map(|name| SaleId::try_from(name).ok()).collect())
     }
 
     /// The generation that went on last, and the sale as it was written down then, without its visitors.

@@ -37,25 +37,59 @@ impl Folder {
         Self { path, patience, room: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    /// Has the file looked at where that may block.
+    /// The names of all that have a file.
+    pub(super) async fn names(&self) -> Result<Vec<String>, StoreError> {
+        self.aside(|folder| {
+            folder.is_there()?;
+            let failed =
+                |error: io::Error| StoreError::Io { path: folder.path.clone(), detail: error.to_string() };
+            let mut names = Vec::new();
+            for entry in fs::read_dir(&folder.path).map_err(failed)? {
+                let name = entry.map_err(failed)?.file_name();
+                names.extend(name.to_str().and_then(|name| name.strip_suffix(".json")).map(str::to_owned));
+            }
+            Ok(names)
+        })
+        .await
+    }
+
+    /// Has the file looked at.
     pub(super) async fn look<T: Send + 'static>(
         &self,
         sale: &SaleId,
         look: impl FnOnce(Option<Document>) -> Look<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (folder, sale) = (self.clone(), sale.clone());
-        let looked = async {
-            let failed = || unavailable("the checkpoint could not be written");
+        let sale = sale.clone();
+        self.aside(move |folder| folder.locked(&sale, look)).await
+    }
+
+    /// Has it done where that may block.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let folder = self.clone();
+        let done = async {
+            let failed = || unavailable("the checkpoint could not be read or written");
             let room = Arc::clone(&self.room).acquire_owned().await.map_err(|_| failed())?;
-            let locked = move || {
+            let work = move || {
                 let _room = room;
-                folder.locked(&sale, look)
+                work(&folder)
             };
-            tokio::task::spawn_blocking(locked).await.map_err(|_| failed())?
+            tokio::task::spawn_blocking(work).await.map_err(|_| failed())?
         };
         // What is given up on the way may be written for nothing: numbers are skipped then, never given twice.
-        let looked = timeout(self.patience, looked).await;
-        looked.unwrap_or_else(|_| Err(unavailable("the checkpoint's folder does not answer")))
+        let done = timeout(self.patience, done).await;
+        done.unwrap_or_else(|_| Err(unavailable("the checkpoint's folder does not answer")))
+    }
+
+    /// One that is made here would be this gateway's alone, where the shared one is not mounted.
+    fn is_there(&self) -> Result<(), StoreError> {
+        if self.path.is_dir() {
+            return Ok(());
+        }
+        let detail = "the checkpoint's folder is not there: is it mounted?".to_owned();
+        Err(StoreError::Io { path: self.path.clone(), detail })
     }
 
     /// Reads, and writes what is to be written, while no other gateway does.
@@ -67,11 +101,7 @@ impl Folder {
         let until = Instant::now() + self.patience;
         let path = self.path.join(format!("{sale}.json"));
         let failed = |error: io::Error| StoreError::Io { path: path.clone(), detail: error.to_string() };
-        // One that is made here would be this gateway's alone, where the shared one is not mounted.
-        if !self.path.is_dir() {
-            let detail = "the checkpoint's folder is not there: is it mounted?".to_owned();
-            return Err(StoreError::Io { path: self.path.clone(), detail });
-        }
+        self.is_there()?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)

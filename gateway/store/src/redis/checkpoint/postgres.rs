@@ -48,6 +48,16 @@ impl Postgres {
         self.pool.get_or_init(|| options().connect_lazy_with(self.options.clone()))
     }
 
+    /// The names of all that have a row.
+    pub(super) async fn names(&self) -> Result<Vec<String>, StoreError> {
+        let read = async {
+            self.ready.get_or_try_init(|| self.make_table()).await?;
+            sqlx::query_scalar("SELECT sale FROM ropeline_checkpoints").fetch_all(self.pool()).await
+        };
+        let read = timeout(self.patience, read).await;
+        read.map_err(|_| unavailable("the database does not answer"))?.map_err(failed)
+    }
+
     pub(super) async fn look<T>(
         &self,
         sale: &SaleId,

@@ -90,6 +90,8 @@ async fn keeps_its_promises(place: &RedisCheckpoint) {
     let (generation, read) = open(place).read(&sale()).await.unwrap().unwrap();
     assert_eq!((generation, read.definition()), (3, queue.definition()));
     assert!(one.read(&"other".parse().unwrap()).await.unwrap().is_none());
+    // Whoever does not know of the sale learns of it; of one that was merely asked for there is nothing to learn.
+    assert!(open(place).sales().await.unwrap().into_iter().eq([sale()]));
 
     // Of many at once each sees what the one before it has written.
     let checkpoints: Vec<_> = (0..4).map(|_| Arc::new(open(place))).collect();

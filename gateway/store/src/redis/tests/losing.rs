@@ -85,6 +85,7 @@ async fn a_server_and_its_gateways_gone_leave_the_checkpoint() {
     drop(store);
     scene.server.again_empty();
     let store = scene.gateway();
+    assert_eq!(patiently(async || store.sales().await).await, [sale()], "nobody would protect it");
     let again = definition("drop", CAP).check().unwrap();
     assert_eq!(store.create(again, [2; 32]).await, Err(StoreError::SaleExists(sale())));
     let after = scene.tick(&store).await;
