@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lane::Lines;
 use crate::state::{Core, DrawRecord, Stage};
-use crate::types::{Arrival, Epoch, MAX_ARRIVALS, Place};
+use crate::types::{Arrival, Epoch, MAX_ARRIVALS, Place, Stock};
 
 /// How far a sale may have gone at most, whatever its store remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,11 +16,25 @@ pub struct Reach {
     pub(crate) called: u64,
     /// The draw as it may have been frozen or made.
     pub(crate) draw: DrawRecord,
-    /// As the sale was ordered and revoked last: what a visitor would notice if it were forgotten.
+    #[serde(flatten)]
+    pub(crate) orders: Orders,
+}
+
+/// As the sale was ordered and revoked last: what a visitor would notice if it were forgotten.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Orders {
+    /// Of two memories of a sale, the one with more of them is the later.
+    #[serde(default, rename = "orders")]
+    pub(crate) count: u64,
     #[serde(default)]
     pub(crate) epoch: Epoch,
     #[serde(default)]
     pub(crate) stage: Option<Stage>,
+    #[serde(default)]
+    pub(crate) open_ordered: bool,
+    /// What was left when that was written down: nothing, where the stock has ended the sale.
+    #[serde(default)]
+    pub(crate) stock: Option<Stock>,
 }
 
 /// How far one order of visitors may have gone.
@@ -41,13 +55,7 @@ impl Reach {
             next_arrival: Arrival(core.lines[lane].next_arrival),
             serving: core.lines[lane].serving,
         });
-        Self {
-            lines,
-            called: core.totals.called,
-            draw: core.draw(),
-            epoch: core.epoch,
-            stage: Some(core.stage.clone()),
-        }
+        Self { lines, called: core.totals.called, draw: core.draw(), orders: Orders::of(core) }
     }
 
     /// The sale has gone no further than this, has drawn what is written here, and has neither been halted, closed nor
@@ -59,8 +67,12 @@ impl Reach {
             })
             && core.totals.called <= self.called
             && self.draw == core.draw()
-            && self.epoch == core.epoch
-            && self.stage.as_ref() == Some(&core.stage)
+            && self.orders.are_those_of(core)
+    }
+
+    /// What was ordered last, a changed definition among it, is not known to the sale.
+    pub const fn has_later_orders(&self, core: &Core) -> bool {
+        self.orders.count > core.orders
     }
 
     /// The sale may have gone further than it knows.
@@ -97,8 +109,36 @@ impl Reach {
             lines,
             called: self.called.max(core.totals.called),
             draw,
+            // Of a sale that has lost its last orders there is nothing to learn before it has been told them.
+            orders: if self.has_later_orders(core) || self.orders.are_the_last_of(core) {
+                self.orders.clone()
+            } else {
+                Orders::of(core)
+            },
+        }
+    }
+}
+
+// === impl Orders ===
+
+impl Orders {
+    fn of(core: &Core) -> Self {
+        Self {
+            count: core.orders,
             epoch: core.epoch,
             stage: Some(core.stage.clone()),
+            open_ordered: core.open_ordered,
+            stock: core.stock,
         }
+    }
+
+    fn are_those_of(&self, core: &Core) -> bool {
+        self.epoch == core.epoch
+            && self.stage.as_ref() == Some(&core.stage)
+            && self.open_ordered == core.open_ordered
+    }
+
+    fn are_the_last_of(&self, core: &Core) -> bool {
+        self.count == core.orders && self.are_those_of(core)
     }
 }

@@ -37,6 +37,9 @@ pub struct Core {
     #[serde(default)]
     pub(crate) beacon: BeaconDraw,
     pub(crate) open_ordered: bool,
+    /// How often stage, epoch or definition have changed: which of two memories of the sale is the later one.
+    #[serde(default)]
+    pub(crate) orders: u64,
     pub(crate) pacer: Pacer,
     pub(crate) ratio: ClaimRatio,
     pub(crate) stock: Option<Stock>,
@@ -258,6 +261,7 @@ impl Core {
             draw_secret,
             beacon: BeaconDraw::default(),
             open_ordered: false,
+            orders: 0,
             healths: Vec::new(),
             pacer: Pacer::full(definition.pace, now),
             ratio: ClaimRatio::default(),

@@ -238,7 +238,8 @@ impl QueueStore for RedisStore {
     async fn create(&self, definition: SaleDefinition, draw_secret: [u8; 32]) -> Result<(), StoreError> {
         let shared = Arc::clone(&self.shared);
         // The checkpoint, too, has connections, which end with the runtime that they were made on.
-        let made = self.shared.link.spawn(async move { shared.create(definition, draw_secret).await });
+        let made =
+            self.shared.link.spawn(async move { Box::pin(shared.create(definition, draw_secret)).await });
         made.await.map_err(|_| StoreError::Unavailable { reason: "the sale was not made".into() })?
     }
 

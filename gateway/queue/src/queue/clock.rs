@@ -28,7 +28,7 @@ impl Queue {
     pub(super) fn advance_again(&mut self) {
         while let Some(stage) = self.next_stage() {
             self.core.stage = stage;
-            self.pending.core = true;
+            self.ordered();
         }
         self.settle_stock();
         self.end_leases();
@@ -173,7 +173,7 @@ impl Queue {
         };
         if verdict != halts.sold_out {
             halts.sold_out = verdict;
-            self.pending.core = true;
+            self.ordered();
         }
         self.settle_halt();
     }

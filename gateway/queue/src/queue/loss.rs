@@ -64,6 +64,7 @@ impl Queue {
             self.shuffle();
             if matches!(self.core.stage, Stage::Scheduled | Stage::PreQueue) {
                 self.core.stage = Stage::Drawing;
+                self.ordered();
             }
             self.find_left_places();
         }

@@ -9,6 +9,7 @@ use crate::lane::Lines;
 use crate::manifest::{DrawState, Fallback};
 use crate::outcome::{ChangeRefusal, Command, CommandDone, CommandRefusal};
 use crate::queue::Queue;
+use crate::reach::{Orders, Reach};
 use crate::state::{Halts, LineCore, SoldOutBy, Stage, draw_of, flow_of};
 use crate::types::{Epoch, UnixMillis};
 
@@ -40,7 +41,7 @@ impl Queue {
             Command::Beacon(output) => self.draw_by_beacon(output)?,
             Command::DrawBySecret { reason } => self.draw_by_secret(reason)?,
         }
-        self.pending.core = true;
+        self.ordered();
         self.advance_again();
         self.call_earned();
         Ok(done)
@@ -150,29 +151,42 @@ impl Queue {
         if over.is_some_and(|over| *over != **self.definition()) {
             return Err(ChangeRefusal::Overtaken);
         }
+        self.fit(&definition)?;
+        self.put_in_force(definition);
+        self.advance_again();
+        self.call_earned();
+        Ok(())
+    }
+
+    /// Makes the sale ready for a definition, if it can take that at its stage.
+    fn fit(&mut self, definition: &SaleDefinition) -> Result<(), ChangeRefusal> {
         match self.core.stage {
             Stage::Closed => return Err(ChangeRefusal::Closed),
             Stage::Scheduled if definition.lines() == self.core.lines.count() => {
-                self.core.lines.iter_mut().for_each(|line| line.draw = draw_of(&definition));
+                self.core.lines.iter_mut().for_each(|line| line.draw = draw_of(definition));
             }
             // A loss may have passed over numbers already.
             Stage::Scheduled if self.core.arrivals().iter().any(|given| !given.is_empty()) => {
                 return Err(ChangeRefusal::LanesFixed);
             }
             Stage::Scheduled => {
-                self.core.lines = Lines::new(definition.lines(), |lane| LineCore::new(&definition, lane));
+                self.core.lines = Lines::new(definition.lines(), |lane| LineCore::new(definition, lane));
                 self.fit_lines();
             }
             Stage::PreQueue | Stage::Drawing | Stage::Open(_) if definition.draw != self.definition.draw => {
                 return Err(ChangeRefusal::DrawFixed);
             }
             Stage::PreQueue | Stage::Drawing | Stage::Open(_)
-                if !self.definition.keeps_lanes(&definition, definition.draw.is_some()) =>
+                if !self.definition.keeps_lanes(definition, definition.draw.is_some()) =>
             {
                 return Err(ChangeRefusal::LanesFixed);
             }
             Stage::PreQueue | Stage::Drawing | Stage::Open(_) => {}
         }
+        Ok(())
+    }
+
+    fn put_in_force(&mut self, definition: SaleDefinition) {
         let reshared = definition.shares() != self.definition.shares();
         if reshared {
             self.core.turns.reset();
@@ -189,10 +203,44 @@ impl Queue {
             }
         }
         self.definition = Arc::new(definition);
-        self.pending.core = true;
         self.pending.definition = true;
+        self.ordered();
+    }
+
+    /// Takes note that stage, epoch or definition may be others than before.
+    pub(super) const fn ordered(&mut self) {
+        self.core.orders += 1;
+        self.pending.core = true;
+    }
+
+    /// Takes over what was ordered last, as far as a loss has taken that from this sale: who closed it, or found it sold
+    /// out, must not find it open again.
+    pub fn follow(&mut self, reach: &Reach, definition: Option<&SaleDefinition>, now: UnixMillis) {
+        let Orders { count, epoch, stage, open_ordered, stock } = &reach.orders;
+        if *count <= self.core.orders {
+            return;
+        }
+        self.core.last_now = self.core.last_now.max(now);
+        // It was taken at a stage that this sale has not got past.
+        if let Some(definition) = definition.filter(|definition| **definition != *self.definition)
+            && self.fit(definition).is_ok()
+        {
+            self.put_in_force(definition.clone());
+        }
+        self.core.epoch = self.core.epoch.max(*epoch);
+        self.core.open_ordered |= open_ordered;
+        self.core.stock = *stock;
+        match (&mut self.core.stage, stage) {
+            (Stage::Closed, _) | (_, None) => {}
+            // Since when claims stand still is settled by what this sale remembers of them.
+            (Stage::Open(mine), Some(Stage::Open(ordered))) => {
+                mine.pause.clone_from(&ordered.pause);
+                mine.sold_out = ordered.sold_out;
+            }
+            (mine, Some(ordered)) => mine.clone_from(ordered),
+        }
+        self.core.orders = *count;
+        self.pending.core = true;
         self.advance_again();
-        self.call_earned();
-        Ok(())
     }
 }

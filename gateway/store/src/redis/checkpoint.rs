@@ -61,14 +61,26 @@ impl Mark {
 
 /// How far the generations before have gone at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(super) struct Floor(Reach);
+pub(super) struct Floor {
+    #[serde(flatten)]
+    reach: Reach,
+    /// As it was last changed by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    definition: Option<Box<SaleDefinition>>,
+}
 
 impl Floor {
-    /// Passes over what may have been given or called up to here, if that has not been done.
+    fn of(mark: &Mark) -> Self {
+        let definition = mark.definition.as_deref().cloned().map(Box::new);
+        Self { reach: mark.reach.clone(), definition }
+    }
+
+    /// Tells the sale what was ordered last, and passes over what may have been given or called up to here, if that has
+    /// not been done.
     pub(super) fn pass(&self, queue: &mut Queue, now: UnixMillis) {
-        if self.0.is_ahead_of(queue.core()) {
-            queue.skip(&self.0, now);
+        queue.follow(&self.reach, self.definition.as_deref(), now);
+        if self.reach.is_ahead_of(queue.core()) {
+            queue.skip(&self.reach, now);
         }
     }
 }
@@ -180,12 +192,14 @@ impl Checkpoint {
                 return Err(StoreError::Unavailable { reason });
             }
             let begins = held.generation < generation;
+            let own = Some(Arc::clone(&known.definition));
+            let told = if held.reach.has_later_orders(&known.core) { held.definition.clone() } else { None };
             let mark = Mark {
                 generation,
                 line,
                 reach: held.reach.extended(&known.core, BLOCK),
-                floor: if begins { Floor(held.reach.clone()) } else { held.floor.clone() },
-                definition: Some(Arc::clone(&known.definition)),
+                floor: if begins { Floor::of(&held) } else { held.floor.clone() },
+                definition: told.or(own),
             };
             let write = (mark != held).then(|| Document::new(mark.clone(), reserved, &known));
             Ok((write, mark))
@@ -210,8 +224,8 @@ impl Checkpoint {
 
 impl Document {
     fn new(mark: Mark, reserved: u64, known: &Known) -> Self {
-        let Mark { generation, line, reach, floor, .. } = mark;
-        let definition = SaleDefinition::clone(&known.definition);
+        let Mark { generation, line, reach, floor, definition } = mark;
+        let definition = SaleDefinition::clone(&definition.unwrap_or_else(|| Arc::clone(&known.definition)));
         Self { generation, line, reserved, reach, floor, definition, core: known.core.clone() }
     }
 

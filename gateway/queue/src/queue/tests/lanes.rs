@@ -60,6 +60,7 @@ fn a_sale_without_lanes_is_written_as_it_was_before_there_were_any() {
             "last_now",
             "next_arrival",
             "open_ordered",
+            "orders",
             "pacer",
             "ratio",
             "serving",

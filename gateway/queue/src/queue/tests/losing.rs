@@ -357,6 +357,7 @@ fn what_is_written_ahead_of_use_stops_at_the_last_number_of_a_lane() {
     let mut core = Rig::new(open_sale(12)).queue.core;
     core.lines.first.next_arrival = MAX_ARRIVALS - 5;
     let reach = Reach::default().extended(&core, 16_384);
+    assert!(!reach.has_later_orders(&core));
     assert_eq!(reach.lines.first.next_arrival, Arrival(MAX_ARRIVALS));
     assert!(reach.covers(&core));
 }

@@ -1,10 +1,11 @@
 //! Servers that lose what they were told: whatever is lost, no number is given to two visitors, whoever was given one keeps
 //! it, and nobody who was called is uncalled.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ropeline_queue::{Command, DrawDefinition, Phase, TickInput};
+use ropeline_queue::{Command, DrawDefinition, PauseReason, Phase, Stock, TickInput};
 use ropeline_test_redis::{Durable, Server, eventually};
 
 use super::fixture::settings;
@@ -198,6 +199,56 @@ async fn a_sale_that_was_closed_stays_closed() {
     let store = scene.gateway();
     let after = patiently(async || store.view(&sale()).await).await;
     assert_eq!((after.phase, after.epoch), (Phase::Closed, before.epoch));
+}
+
+/// Redis remembers the sale as it was before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_ordered_last_holds_where_the_end_is_lost_with_its_gateways() {
+    let reason = PauseReason { text: "A moment".into(), translations: BTreeMap::new() };
+    let orders = [
+        (Some(Command::Close), Phase::Closed),
+        (Some(Command::SoldOut), Phase::SoldOut),
+        (Some(Command::Pause { reason }), Phase::Paused),
+        (None, Phase::SoldOut),
+    ];
+    for (order, phase) in orders {
+        let mut scene = Scene::new(Durable::Always).await;
+        let store = scene.gateway();
+        scene.join(&store, 0..50).await;
+        scene.tick(&store).await;
+        let kept = scene.server.written();
+        let mut raw = definition("drop", CAP);
+        raw.title = "Changed".to_owned();
+        raw.protect.routes.push("/changed".to_owned());
+        store.change(raw.check().unwrap(), None).await.unwrap().unwrap();
+        store.command(&sale(), Command::Revoke).await.unwrap().unwrap();
+        match &order {
+            Some(order) => drop(store.command(&sale(), order.clone()).await.unwrap().unwrap()),
+            None => store.stock(&sale(), Stock { available: 0, held: Some(0) }).await.unwrap(),
+        }
+        let before = store.view(&sale()).await.unwrap();
+        assert_eq!(before.phase, phase);
+        drop(store);
+        scene.server.kill();
+        scene.server.cut(kept);
+        scene.server.again();
+        let (store, other) = (scene.gateway(), scene.gateway());
+        for store in [&store, &other] {
+            let after = patiently(async || store.view(&sale()).await).await;
+            assert_eq!((after.phase, after.epoch), (phase, before.epoch), "after {order:?}");
+            assert_eq!(after.definition, before.definition, "after {order:?}");
+        }
+        // What is ordered after that holds against it.
+        let next = match phase {
+            Phase::SoldOut => Command::Restock,
+            Phase::Paused => Command::Resume,
+            _ => continue,
+        };
+        store.command(&sale(), next).await.unwrap().unwrap();
+        for store in [&store, &other] {
+            assert_eq!(store.tick(&sale(), TickInput::default()).await.unwrap().phase, Phase::Open);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
