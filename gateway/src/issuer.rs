@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use ropeline_queue::types::MAX_ARRIVALS;
-use ropeline_queue::{Arrival, Claimed, Epoch, Joined, SaleId};
+use ropeline_queue::{Arrival, Claimed, Epoch, Joined, SaleId, hex};
 use ropeline_token::{AdmissionClaims, Claims, IssueError, TicketClaims};
+use sha2::{Digest as _, Sha256};
 
 use crate::keys::Keys;
 
@@ -69,7 +70,8 @@ impl Issuer {
                 iss: self.issuer.clone(),
                 aud: sale.to_string(),
                 sub: subject.to_owned(),
-                jti: format!("{sale}-w{epoch}-{now}"),
+                // Many may be let in within one second.
+                jti: format!("{sale}-w{epoch}-{now}-{}", hex(&Sha256::digest(subject)[..8])),
                 iat: now,
                 nbf: now,
                 exp: expires_at,
@@ -108,5 +110,34 @@ impl Issuer {
             place: claimed.place.0,
         })?;
         Ok((token, expires_at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ropeline_token::{KeySet, SigningKey};
+
+    use super::*;
+    use crate::keys::{KeyRing, KeyState, LoadedKey};
+
+    #[test]
+    fn no_two_who_are_let_in_without_the_queue_have_a_token_of_one_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let ring = |seed: u8| {
+            let path = folder.path().join(format!("{seed}.jwk"));
+            std::fs::write(&path, SigningKey::from_seed([seed; 32]).to_private_jwk()).unwrap();
+            KeyRing::new(vec![(LoadedKey::read(&path).unwrap(), KeyState::Sign)]).unwrap()
+        };
+        let keys = Keys { ticket: ring(1), admission: ring(2), invitation: None };
+        let issuer = Issuer::new("shop".to_owned(), Arc::new(keys));
+        let known = KeySet::new([SigningKey::from_seed([2; 32]).public_key()]).unwrap();
+        let name = |visitor: &str| {
+            let sale = "drop".parse().unwrap();
+            let token = issuer.unqueued(&sale, visitor, Epoch(3), 1_000, 1_300).unwrap();
+            known.admission(&token).unwrap().unaccepted().claims.jti.clone()
+        };
+        assert_ne!(name("anna"), name("ben"));
+        assert_eq!(name("anna"), name("anna"));
+        assert!(name("anna").starts_with("drop-w3-1000-"), "{}", name("anna"));
     }
 }

@@ -1,7 +1,7 @@
 use ropeline_queue::{Arrival, DrawState, Manifest, Promise, UnixMillis, draw};
 use ropeline_token::KeySet;
 
-use super::tickets::Found;
+use super::tickets::{Found, Placed};
 use super::*;
 
 mod beacon;

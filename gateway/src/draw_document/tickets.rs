@@ -4,22 +4,32 @@
 use std::collections::HashMap;
 
 use ropeline_queue::draw::Shuffle;
+use ropeline_queue::types::MAX_ARRIVALS;
 use ropeline_queue::{Arrival, Lane, Place, SaleId, UnixMillis};
 use ropeline_token::{Claims, Expect, KeySet, Leeway, Refusal};
 
 use super::Drawn;
 use crate::config::units::rfc3339;
 
+/// A token that is not against the draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// It fits the draw.
+    Placed(Placed),
+    /// It let its visitor in while the queue's store was away, as a sale may: it bears no number, and took nobody's place.
+    Unqueued,
+}
+
 /// A ticket that fits the draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct Placed {
     /// Its number.
     pub arrival: Arrival,
     /// The place that follows from the draw.
     pub place: Place,
 }
 
-/// A token whose signature is good.
+/// A token whose signature is good, and that names a number.
 struct Read {
     subject: String,
     arrival: u64,
@@ -33,11 +43,12 @@ struct Read {
 /// not count: a ticket keeps its place after it has expired.
 pub fn check(drawn: &Drawn, sale: &SaleId, keys: &KeySet, tokens: &[String]) -> Vec<Result<Found, String>> {
     let read: Vec<_> = tokens.iter().map(|token| read(sale, keys, token.trim())).collect();
+    // Many may have been let in without a number: it is none that they could share.
     let against = contradictions(&read);
     let shuffles: Vec<_> = (0..).map_while(Lane::at).map_while(|lane| drawn.shuffle_of(lane)).collect();
     let shuffles: Vec<_> = shuffles.into_iter().map(|shuffle| shuffle.prepare()).collect();
-    let one = |(at, read): (usize, Result<Read, String>)| {
-        let read = read?;
+    let one = |(at, read): (usize, Result<Option<Read>, String>)| {
+        let Some(read) = read? else { return Ok(Found::Unqueued) };
         let arrival = Arrival(read.arrival);
         let Some(shuffle) = shuffles.get(arrival.lane().index()) else {
             return Err(format!("{} is of a lane that the sale does not have", named(arrival)));
@@ -53,7 +64,7 @@ pub fn check(drawn: &Drawn, sale: &SaleId, keys: &KeySet, tokens: &[String]) -> 
         }
         match against.get(&at) {
             Some(why) => Err(why.clone()),
-            None => Ok(Found { arrival, place }),
+            None => Ok(Found::Placed(Placed { arrival, place })),
         }
     };
     read.into_iter().enumerate().map(one).collect()
@@ -67,19 +78,24 @@ pub fn named(arrival: Arrival) -> String {
     }
 }
 
-fn read(sale: &SaleId, keys: &KeySet, token: &str) -> Result<Read, String> {
+/// None for a token that bears no number.
+fn read(sale: &SaleId, keys: &KeySet, token: &str) -> Result<Option<Read>, String> {
     let refused = |refusal: Refusal| format!("refused ({}): {refusal}", refusal.code());
     match (keys.ticket(token), keys.admission(token)) {
         (Ok(ticket), _) => {
             let claims = ticket.unaccepted().claims.clone();
             ticket.accept(&expect(&claims, sale), claims.nbf).map_err(refused)?;
             let joined_at = Some(claims.iat);
-            Ok(Read { subject: claims.sub, arrival: claims.arrival, told: None, joined_at })
+            Ok(Some(Read { subject: claims.sub, arrival: claims.arrival, told: None, joined_at }))
         }
         (_, Ok(admission)) => {
             let (claims, place) = (admission.unaccepted().claims.clone(), admission.unaccepted().place);
             admission.accept(&expect(&claims, sale), claims.nbf).map_err(refused)?;
-            Ok(Read { subject: claims.sub, arrival: claims.arrival, told: Some(place), joined_at: None })
+            if (claims.arrival, place) == (MAX_ARRIVALS, MAX_ARRIVALS) {
+                return Ok(None);
+            }
+            let (subject, arrival) = (claims.sub, claims.arrival);
+            Ok(Some(Read { subject, arrival, told: Some(place), joined_at: None }))
         }
         (Err(refusal), Err(_)) => Err(refused(refusal)),
     }
@@ -113,10 +129,10 @@ fn belongs(drawn: &Drawn, arrival: Arrival, joined_at: u64) -> Result<(), String
 
 /// What tickets say against each other, by the index of the one it is said of: numbers are given in order of joining,
 /// each once, and a visitor's stays the same.
-fn contradictions(read: &[Result<Read, String>]) -> HashMap<usize, String> {
+fn contradictions(read: &[Result<Option<Read>, String>]) -> HashMap<usize, String> {
     let mut against = HashMap::new();
     let mut good: Vec<_> =
-        read.iter().enumerate().filter_map(|(at, read)| Some((at, read.as_ref().ok()?))).collect();
+        read.iter().enumerate().filter_map(|(at, read)| Some((at, read.as_ref().ok()?.as_ref()?))).collect();
     good.sort_by_key(|(_, read)| (read.arrival, read.joined_at));
     for pair in good.windows(2) {
         let ((first, one), (second, two)) = (pair[0], pair[1]);

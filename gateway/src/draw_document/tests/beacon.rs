@@ -2,6 +2,7 @@
 
 use ropeline_queue::beacon::{Beacon, FALLBACK_AFTER_MS, MARGIN_MS};
 use ropeline_queue::draw::Shuffle;
+use ropeline_queue::types::MAX_ARRIVALS;
 use ropeline_queue::{Fallback, Place, SaleId};
 use ropeline_token::{AdmissionClaims, Claims, TicketClaims};
 
@@ -287,10 +288,23 @@ fn honest_tickets_get_the_places_that_follow_from_the_draw() {
         key().sign_admission(&let_in).unwrap(),
     ];
     let found: Vec<_> = held_against(&tokens).into_iter().map(Result::unwrap).collect();
-    assert_eq!(found[0], Found { arrival: Arrival(7), place });
-    assert_eq!(found[1], Found { arrival: Arrival(8), place: shuffle.place(Arrival(8)) });
-    assert_eq!(found[2], Found { arrival: Arrival(1_000), place: Place(1_000) });
+    assert_eq!(found[0], Found::Placed(Placed { arrival: Arrival(7), place }));
+    assert_eq!(found[1], Found::Placed(Placed { arrival: Arrival(8), place: shuffle.place(Arrival(8)) }));
+    assert_eq!(found[2], Found::Placed(Placed { arrival: Arrival(1_000), place: Place(1_000) }));
     assert_eq!(found[3], found[0]);
+}
+
+#[test]
+fn those_who_were_let_in_without_a_number_do_not_share_one() {
+    let without = |visitor: &str, place| {
+        let claims = claims(visitor, MAX_ARRIVALS, BEFORE + 500);
+        key().sign_admission(&AdmissionClaims { claims, place }).unwrap()
+    };
+    let tokens = [without("anna", MAX_ARRIVALS), ticket("anna", 7, BEFORE), without("ben", MAX_ARRIVALS)];
+    let found: Vec<_> = held_against(&tokens).into_iter().map(Result::unwrap).collect();
+    assert_eq!((found[0], found[2]), (Found::Unqueued, Found::Unqueued));
+    // A place is nothing that somebody without a number could have.
+    assert!(held_against(&[without("anna", 3)])[0].is_err());
 }
 
 #[test]

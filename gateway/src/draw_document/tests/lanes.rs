@@ -81,7 +81,11 @@ fn tickets_are_held_against_their_own_lane() {
         ticket(lane + 4, "b", early + 6),
         ticket(lane + 20, "c", 1_700_000_001),
     ]);
-    let places: Vec<_> = found.into_iter().map(|found| found.unwrap().place).collect();
+    let place = |found: Result<Found, String>| match found.unwrap() {
+        Found::Placed(Placed { place, .. }) => place,
+        Found::Unqueued => panic!("it has a number"),
+    };
+    let places: Vec<_> = found.into_iter().map(place).collect();
     assert_eq!(places[1], drawn.lanes[0].place(Arrival(lane + 3)));
     assert_eq!(places[3].number(), 20);
     let words = |tickets: &[String]| check(tickets).into_iter().find_map(Result::err).unwrap();
