@@ -16,6 +16,7 @@ use ropeline_queue::{
 };
 use serde::Serialize;
 
+use super::budget::Budget;
 use super::probe::Probe;
 use crate::draw_document::DrawDocument;
 use crate::keys::Keys;
@@ -52,6 +53,28 @@ struct Pulse {
     tried: Instant,
     /// Since when it has failed each time.
     failing_since: Option<Instant>,
+    /// Of the time that the sale may be open without it.
+    away: Budget,
+}
+
+// === impl Pulse ===
+
+impl Pulse {
+    const fn new(now: Instant) -> Self {
+        Self { ticked: now, tried: now, failing_since: None, away: Budget::new(now) }
+    }
+
+    fn answered(&mut self, view: &SaleView, now: Instant) {
+        self.failing_since = None;
+        self.away.note(false, open_for(view), now);
+    }
+
+    /// Since when it has.
+    fn failed(&mut self, view: &SaleView, now: Instant) -> Instant {
+        self.tried = now;
+        self.away.note(true, open_for(view), now);
+        *self.failing_since.get_or_insert(now)
+    }
 }
 
 /// Where what is shown comes from.
@@ -164,7 +187,7 @@ impl LiveSale {
             showing: ArcSwap::from_pointee(renderer.showing(view, source, None)),
             places: ArcSwapOption::empty(),
             listing: AtomicBool::new(false),
-            pulse: Mutex::new(Pulse { ticked: now, tried: now, failing_since: None }),
+            pulse: Mutex::new(Pulse::new(now)),
             left: Mutex::default(),
             returned: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
@@ -179,7 +202,7 @@ impl LiveSale {
 
     /// Shows a newer view; `true` when the policy follows from what changed.
     pub(super) fn show(&self, view: Arc<SaleView>, renderer: &Renderer) -> bool {
-        self.pulse().failing_since = None;
+        self.pulse().answered(&view, Instant::now());
         let before = self.showing.load_full();
         let changed = before.view.epoch != view.epoch || before.view.definition != view.definition;
         if changed {
@@ -194,17 +217,16 @@ impl LiveSale {
 
     /// Notes that the store could not move the sale on; once that has lasted, it is shown.
     pub(super) fn failed(&self, renderer: &Renderer) {
-        let since = {
-            let now = Instant::now();
-            let mut pulse = self.pulse();
-            pulse.tried = now;
-            *pulse.failing_since.get_or_insert(now)
-        };
+        let now = Instant::now();
         let before = self.showing.load_full();
+        let (since, used) = {
+            let mut pulse = self.pulse();
+            (pulse.failed(&before.view, now), pulse.away.used(now))
+        };
         if since.elapsed() < AWAY_AFTER || before.source == Source::Configuration {
             return;
         }
-        let source = Source::Memory { open: may_open(&before.view, since) };
+        let source = Source::Memory { open: may_open(&before.view, since, used) };
         if source == before.source {
             return;
         }
@@ -231,9 +253,9 @@ impl LiveSale {
     #[must_use]
     pub fn is_open_without_store(&self) -> bool {
         let showing = self.showing();
-        let since = self.pulse().failing_since;
+        let Pulse { failing_since, away, .. } = *self.pulse();
         showing.source == Source::Memory { open: true }
-            && since.is_some_and(|since| may_open(&showing.view, since))
+            && failing_since.is_some_and(|since| may_open(&showing.view, since, away.used(Instant::now())))
     }
 
     fn pulse(&self) -> MutexGuard<'_, Pulse> {
@@ -302,9 +324,13 @@ impl LiveSale {
 
     /// Notes that the store has moved the sale on just now.
     pub(super) fn ticked(&self) {
-        let now = self.showing().view.as_of;
-        let at = Instant::now();
-        *self.pulse() = Pulse { ticked: at, tried: at, failing_since: None };
+        let view = Arc::clone(&self.showing().view);
+        let (now, at) = (view.as_of, Instant::now());
+        {
+            let mut pulse = self.pulse();
+            (pulse.ticked, pulse.tried) = (at, at);
+            pulse.answered(&view, at);
+        }
         self.left.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, until| *until > now);
     }
 
@@ -348,14 +374,18 @@ fn shuffle(view: &SaleView, lane: Lane) -> Option<Shuffle> {
     }
 }
 
+/// For how long a sale may be open without its store.
+fn open_for(view: &SaleView) -> Duration {
+    Duration::from_millis(view.definition.store_away.open_for_ms())
+}
+
 /// Whether a sale whose store has been away since then lets everybody in: one that was open, has not come to its end
-/// meanwhile, and had something to sell.
-fn may_open(view: &SaleView, away_since: Instant) -> bool {
+/// meanwhile, had something to sell, and has not used up the time for that.
+fn may_open(view: &SaleView, away_since: Instant, used: Duration) -> bool {
     let away_ms = u64::try_from(away_since.elapsed().as_millis()).unwrap_or(u64::MAX);
     let over = view.definition.closes_at.is_some_and(|at| at <= view.as_of.plus(away_ms));
-    let open_for = Duration::from_millis(view.definition.store_away.open_for_ms());
     let sold_out = view.stock.is_some_and(|stock| stock.available == 0);
-    view.phase == Phase::Open && !over && !sold_out && away_since.elapsed() < open_for
+    view.phase == Phase::Open && !over && !sold_out && used < open_for(view)
 }
 
 fn room_input(view: &SaleView, source: Source, api_prefix: &str) -> RoomInput {

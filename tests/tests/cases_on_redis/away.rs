@@ -222,4 +222,12 @@ async fn a_sale_may_let_everybody_in_while_its_store_is_away_for_at_most_so_long
     place.all_say(false).await;
     assert_ne!(Visitor::new(&place.gateway).visit(PAGE).await.text(), BODY);
     assert_eq!(number(&waiting.join(SALE).await.json()["arrival"]), 1, "a place was lost");
+
+    // A Redis that comes and goes does not begin the time anew.
+    place.redis.kill();
+    place.all_say(true).await;
+    for node in place.gateway.nodes() {
+        assert_eq!(node.snapshot(SALE).await["store_away"], json!({ "open": false }));
+    }
+    assert_ne!(Visitor::new(&place.gateway).visit(PAGE).await.text(), BODY);
 }

@@ -60,6 +60,8 @@ fn a_sale_that_has_come_to_its_end_while_its_store_is_away_lets_nobody_in() {
     raw.store_away = StoreAway::OpenForMs(600_000);
     let view = Queue::create(raw.check().unwrap(), [7; 32], NOW).view(NOW);
     let away = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
-    assert!(may_open(&view, away(30)));
-    assert!(!may_open(&view, away(60)));
+    let used = Duration::from_secs(30);
+    assert!(may_open(&view, away(30), used));
+    assert!(!may_open(&view, away(60), used));
+    assert!(!may_open(&view, away(30), Duration::from_secs(600)), "the time for that is used up");
 }
