@@ -145,6 +145,14 @@ impl QueueStore for MeasuredStore {
         Ok(view)
     }
 
+    async fn leave_mark(&self, sale: &SaleId) -> Result<(), StoreError> {
+        self.inner.leave_mark(sale).await
+    }
+
+    async fn mark(&self, sale: &SaleId) -> Result<Option<u64>, StoreError> {
+        self.inner.mark(sale).await
+    }
+
     fn report(&self) -> Option<StoreReport> {
         self.inner.report()
     }

@@ -36,7 +36,7 @@ use crate::operator::Operator;
 use crate::page;
 use crate::phases::Phases;
 use crate::returning;
-use crate::sales::{PolicyRules, Sales, ticker::Ticker};
+use crate::sales::{PolicyRules, Sales, attendance::Attendance, ticker::Ticker};
 use crate::shutdown::{Order, Shutdown, Stopping};
 use crate::upstream::Upstream;
 use crate::verified::Verified;
@@ -106,6 +106,10 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
             config.queue.tick_every,
         ),
     ));
+    if config.store.is_shared() {
+        let attendance = Attendance::new(Arc::clone(&gateway.sales), Arc::clone(&gateway.store));
+        server.add_service(background_service("attendance", attendance));
+    }
     server.add_service(background_service("beacons", beacons));
     server.add_service(background_service("shop reports", carrier));
     server.add_service(background_service("returning tickets", returning));

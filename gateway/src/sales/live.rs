@@ -16,6 +16,7 @@ use ropeline_queue::{
 };
 use serde::Serialize;
 
+use super::attendance::Seen;
 use super::budget::Budget;
 use super::probe::Probe;
 use crate::draw_document::DrawDocument;
@@ -37,6 +38,7 @@ pub struct LiveSale {
     listing: AtomicBool,
     probe: Probe,
     pulse: Mutex<Pulse>,
+    seen: Mutex<Seen>,
     left: Mutex<HashMap<Arrival, UnixMillis>>,
     /// Whose ticket, passed over by a loss, has been shown to the store, and after how many losses.
     returned: Mutex<(u64, HashSet<Arrival>)>,
@@ -188,6 +190,7 @@ impl LiveSale {
             places: ArcSwapOption::empty(),
             listing: AtomicBool::new(false),
             pulse: Mutex::new(Pulse::new(now)),
+            seen: Mutex::default(),
             left: Mutex::default(),
             returned: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
@@ -256,6 +259,17 @@ impl LiveSale {
         let Pulse { failing_since, away, .. } = *self.pulse();
         showing.source == Source::Memory { open: true }
             && failing_since.is_some_and(|since| may_open(&showing.view, since, away.used(Instant::now())))
+    }
+
+    /// The store cannot be reached from here, and other gateways reach it.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.is_away() && self.seen().others_reach(Instant::now())
+    }
+
+    /// What is known of others while the store cannot be reached.
+    pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pulse(&self) -> MutexGuard<'_, Pulse> {

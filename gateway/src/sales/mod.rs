@@ -1,5 +1,6 @@
 //! The sales this gateway knows, each with what it shows to everyone, kept fresh by the ticker.
 
+pub mod attendance;
 mod budget;
 mod live;
 mod policy;

@@ -96,7 +96,13 @@ impl operator::Gateway for Watch {
                 sale.since_try().as_secs()
             ));
         }
-        // A store that is away is away for every gateway that shares it. Without any of them, not even those who are
+        if let Some(sale) = sales.iter().find(|sale| sale.is_cut_off()) {
+            return Err(format!(
+                "sale {}: the queue's store cannot be reached from here, and others reach it",
+                sale.id
+            ));
+        }
+        // As far as is known it is away for every gateway that shares it. Without any of them, not even those who are
         // admitted could pass.
         Ok(sales.iter().find(|sale| sale.is_away()).map(|sale| {
             let seconds = sale.since_tick().as_secs();

@@ -190,6 +190,23 @@ pub trait QueueStore: Send + Sync + 'static {
     /// [`StoreError::UnknownSale`]; [`StoreError::Unavailable`] where the store is remote.
     async fn view(&self, sale: &SaleId) -> Result<Arc<SaleView>, StoreError>;
 
+    /// Leaves a new mark for gateways that cannot reach the store themselves: this one does. It stands where they may reach
+    /// it all the same, and is nothing where there is no such place.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], [`StoreError::Io`].
+    async fn leave_mark(&self, _sale: &SaleId) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// The latest mark of any gateway, no two being alike; none if there is none, or no place for it.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], [`StoreError::Io`].
+    async fn mark(&self, _sale: &SaleId) -> Result<Option<u64>, StoreError> {
+        Ok(None)
+    }
+
     /// What the store has done so far; none where it has no server to talk to.
     fn report(&self) -> Option<StoreReport> {
         None

@@ -317,6 +317,24 @@ impl QueueStore for RedisStore {
         self.looks_at(sale, |queue, now| Arc::new(queue.view(now))).await
     }
 
+    async fn leave_mark(&self, sale: &SaleId) -> Result<(), StoreError> {
+        let (shared, sale, mark) = (Arc::clone(&self.shared), sale.clone(), u64::from_le_bytes(nonce()?));
+        let left = self.shared.link.spawn(async move {
+            let Some(checkpoint) = &shared.checkpoint else { return Ok(()) };
+            checkpoint.leave_mark(&sale, mark).await
+        });
+        left.await.map_err(|_| StoreError::Unavailable { reason: "no mark was left".into() })?
+    }
+
+    async fn mark(&self, sale: &SaleId) -> Result<Option<u64>, StoreError> {
+        let (shared, sale) = (Arc::clone(&self.shared), sale.clone());
+        let read = self.shared.link.spawn(async move {
+            let Some(checkpoint) = &shared.checkpoint else { return Ok(None) };
+            checkpoint.mark(&sale).await
+        });
+        read.await.map_err(|_| StoreError::Unavailable { reason: "no mark was looked for".into() })?
+    }
+
     fn report(&self) -> Option<StoreReport> {
         let RedisReport { commands, commits, conflicts, recoveries, .. } = self.redis_report();
         Some(StoreReport { commands, commits, conflicts, recoveries })

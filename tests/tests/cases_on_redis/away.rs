@@ -1,5 +1,7 @@
 //! Redis goes, and comes back.
 
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
@@ -8,8 +10,11 @@ use ropeline_tests::gateway::{Gateway, Sale, Servers, Settings, Store};
 use ropeline_tests::http;
 use ropeline_tests::shop::{BODY, Shop};
 use ropeline_tests::visitor::Visitor;
-use ropeline_tests::wait::until;
+use ropeline_tests::wait::{until, within};
 use serde_json::{Value, json};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::common::*;
 
@@ -230,4 +235,80 @@ async fn a_sale_may_let_everybody_in_while_its_store_is_away_for_at_most_so_long
         assert_eq!(node.snapshot(SALE).await["store_away"], json!({ "open": false }));
     }
     assert_ne!(Visitor::new(&place.gateway).visit(PAGE).await.text(), BODY);
+}
+
+/// The way of one gateway to Redis, which can be cut.
+struct Way {
+    listener: Arc<TcpListener>,
+    open: Option<JoinHandle<()>>,
+}
+
+impl Way {
+    async fn to(redis: &Server) -> Self {
+        let listener = Arc::new(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap());
+        let mut way = Self { listener, open: None };
+        way.mend(redis);
+        way
+    }
+
+    fn mend(&mut self, redis: &Server) {
+        let (listener, port) = (Arc::clone(&self.listener), redis.port());
+        self.open = Some(tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((mut near, _)) = listener.accept().await {
+                connections.spawn(async move {
+                    if let Ok(mut far) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
+                        let _ = copy_bidirectional(&mut near, &mut far).await;
+                    }
+                });
+            }
+        }));
+    }
+
+    /// Connections end, and new ones are not answered.
+    fn cut(&mut self) {
+        self.open.take().unwrap().abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_is_cut_off_alone_is_not_ready_and_is_when_all_are() {
+    let mut place = Place::open(sale_for_one()).await;
+    let inside = joined(&place.gateway).await;
+    admitted(&inside).await;
+    let mut way = Way::to(&place.redis).await;
+    let detour = format!("redis://{}", way.listener.local_addr().unwrap());
+    let file = place.gateway.folder().join("gateway-1/ropeline.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains(&place.redis.url()));
+    std::fs::write(&file, text.replace(&place.redis.url(), &detour)).unwrap();
+    let other = &mut place.gateway.nodes_mut()[1];
+    other.process().kill();
+    other.restart().await;
+    place.all_say(false).await;
+
+    way.cut();
+    let limit = Duration::from_secs(60);
+    within(limit, "the one that is cut off alone is not ready", || async {
+        let (status, text) = place.gateway.nodes()[1].readiness().await;
+        (status == StatusCode::SERVICE_UNAVAILABLE && text.contains("others reach it")).then_some(())
+    })
+    .await;
+    assert_eq!(place.gateway.nodes()[0].readiness().await, (StatusCode::OK, "ready\n".to_owned()));
+    assert_eq!(inside.only_at(&place.gateway.nodes()[1]).visit(PAGE).await.text(), BODY);
+
+    place.redis.kill();
+    for node in place.gateway.nodes() {
+        within(limit, "it is ready where nobody reaches the store", || async {
+            let (status, text) = node.readiness().await;
+            (status == StatusCode::OK && text.contains("store is away")).then_some(())
+        })
+        .await;
+    }
+    place.redis.again();
+    way.mend(&place.redis);
+    for node in place.gateway.nodes() {
+        within(limit, "it is ready", || async { (node.readiness().await.1 == "ready\n").then_some(()) })
+            .await;
+    }
 }

@@ -149,6 +149,26 @@ impl Checkpoint {
         Ok(names.into_iter().filter_map(|name| SaleId::try_from(name).ok()).collect())
     }
 
+    /// Leaves another mark in the place of the one before: whoever does so reaches the servers.
+    pub(super) async fn leave_mark(&self, sale: &SaleId, mark: u64) -> Result<(), StoreError> {
+        match self {
+            Self::Folder(folder) => folder.leave_mark(sale, mark).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(postgres) => postgres.leave_mark(sale, mark).await,
+        }
+    }
+
+    /// The mark that was left last.
+    pub(super) async fn mark(&self, sale: &SaleId) -> Result<Option<u64>, StoreError> {
+        let mark = match self {
+            Self::Folder(folder) => folder.mark(sale).await?,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(postgres) => postgres.mark(sale).await?,
+        };
+        // One that is just being written says nothing yet.
+        Ok(mark.and_then(|mark| mark.parse().ok()))
+    }
+
     /// The generation that went on last, and the sale as it was written down then, without its visitors.
     pub(super) async fn read(&self, sale: &SaleId) -> Result<Option<(u64, Queue)>, StoreError> {
         self.look(sale, |document| {

@@ -53,6 +53,32 @@ impl Folder {
         .await
     }
 
+    /// Writes a mark, which nobody needs after a crash.
+    pub(super) async fn leave_mark(&self, sale: &SaleId, mark: u64) -> Result<(), StoreError> {
+        let sale = sale.clone();
+        self.aside(move |folder| {
+            folder.is_there()?;
+            let path = folder.path.join(format!("{sale}.mark"));
+            let failed = |error: io::Error| StoreError::Io { path: path.clone(), detail: error.to_string() };
+            fs::write(&path, mark.to_string()).map_err(failed)
+        })
+        .await
+    }
+
+    /// Reads the mark that was written last.
+    pub(super) async fn mark(&self, sale: &SaleId) -> Result<Option<String>, StoreError> {
+        let sale = sale.clone();
+        self.aside(move |folder| {
+            let path = folder.path.join(format!("{sale}.mark"));
+            match fs::read_to_string(&path) {
+                Ok(mark) => Ok(Some(mark)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(StoreError::Io { path, detail: error.to_string() }),
+            }
+        })
+        .await
+    }
+
     /// Has the file looked at.
     pub(super) async fn look<T: Send + 'static>(
         &self,

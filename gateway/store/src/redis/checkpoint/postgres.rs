@@ -23,6 +23,10 @@ use crate::StoreError;
 /// Tells this table's locks from all others: half of them, the other half is a digest of the sale's id.
 const LOCKS: i32 = 0x726f_7065;
 
+const GET: &str = "SELECT document FROM ropeline_checkpoints WHERE sale = $1";
+const PUT: &str = "INSERT INTO ropeline_checkpoints (sale, document) VALUES ($1, $2) \
+                   ON CONFLICT (sale) DO UPDATE SET document = excluded.document";
+
 pub(in crate::redis) struct Postgres {
     options: PgConnectOptions,
     /// It lives on the runtime that is looked from first; until then there need not be any.
@@ -50,12 +54,34 @@ impl Postgres {
 
     /// The names of all that have a row.
     pub(super) async fn names(&self) -> Result<Vec<String>, StoreError> {
-        let read = async {
-            self.ready.get_or_try_init(|| self.make_table()).await?;
+        self.soon(async {
             sqlx::query_scalar("SELECT sale FROM ropeline_checkpoints").fetch_all(self.pool()).await
+        })
+        .await
+    }
+
+    /// Writes a mark into a row that is no sale's.
+    pub(super) async fn leave_mark(&self, sale: &SaleId, mark: u64) -> Result<(), StoreError> {
+        self.soon(async {
+            sqlx::query(PUT).bind(mark_of(sale)).bind(mark.to_string()).execute(self.pool()).await.map(drop)
+        })
+        .await
+    }
+
+    /// Reads the mark that was written last.
+    pub(super) async fn mark(&self, sale: &SaleId) -> Result<Option<String>, StoreError> {
+        self.soon(async { sqlx::query_scalar(GET).bind(mark_of(sale)).fetch_optional(self.pool()).await })
+            .await
+    }
+
+    /// Has the table asked for something that takes no lock.
+    async fn soon<T>(&self, ask: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, StoreError> {
+        let asked = async {
+            self.ready.get_or_try_init(|| self.make_table()).await?;
+            ask.await
         };
-        let read = timeout(self.patience, read).await;
-        read.map_err(|_| unavailable("the database does not answer"))?.map_err(failed)
+        let asked = timeout(self.patience, asked).await;
+        asked.map_err(|_| unavailable("the database does not answer"))?.map_err(failed)
     }
 
     pub(super) async fn look<T>(
@@ -79,12 +105,11 @@ impl Postgres {
             self.pool().begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await.map_err(failed)?;
         self.hurry(&mut transaction).await.map_err(failed)?;
         lock(&mut transaction, sale.as_str()).await.map_err(failed)?;
-        let held =
-            sqlx::query_scalar::<_, String>("SELECT document FROM ropeline_checkpoints WHERE sale = $1")
-                .bind(sale.as_str())
-                .fetch_optional(&mut *transaction)
-                .await
-                .map_err(failed)?;
+        let held = sqlx::query_scalar::<_, String>(GET)
+            .bind(sale.as_str())
+            .fetch_optional(&mut *transaction)
+            .await
+            .map_err(failed)?;
         let held = held
             .map(|document| serde_json::from_str(&document))
             .transpose()
@@ -93,15 +118,12 @@ impl Postgres {
         if let Some(document) = write {
             let text = serde_json::to_string(&document).map_err(|error| unavailable(&error.to_string()))?;
             transaction.execute("SET LOCAL synchronous_commit = on").await.map_err(failed)?;
-            sqlx::query(
-                "INSERT INTO ropeline_checkpoints (sale, document) VALUES ($1, $2) \
-                 ON CONFLICT (sale) DO UPDATE SET document = excluded.document",
-            )
-            .bind(sale.as_str())
-            .bind(text)
-            .execute(&mut *transaction)
-            .await
-            .map_err(failed)?;
+            sqlx::query(PUT)
+                .bind(sale.as_str())
+                .bind(text)
+                .execute(&mut *transaction)
+                .await
+                .map_err(failed)?;
         }
         transaction.commit().await.map_err(failed)?;
         Ok(done)
@@ -140,6 +162,11 @@ impl fmt::Debug for Postgres {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Postgres").finish_non_exhaustive()
     }
+}
+
+/// No sale's name has a dot.
+fn mark_of(sale: &SaleId) -> String {
+    format!("{sale}.mark")
 }
 
 /// Until the end of the transaction. Two names of one digest wait for each other, which does no harm.

@@ -91,6 +91,11 @@ async fn keeps_its_promises(place: &RedisCheckpoint) {
     assert_eq!((generation, read.definition()), (3, queue.definition()));
     assert!(one.read(&"other".parse().unwrap()).await.unwrap().is_none());
     // Whoever does not know of the sale learns of it; of one that was merely asked for there is nothing to learn.
+    assert_eq!(one.mark(&sale()).await.unwrap(), None);
+    for mark in [7, u64::MAX] {
+        one.leave_mark(&sale(), mark).await.unwrap();
+        assert_eq!(two.mark(&sale()).await.unwrap(), Some(mark));
+    }
     assert!(open(place).sales().await.unwrap().into_iter().eq([sale()]));
 
     // Of many at once each sees what the one before it has written.
