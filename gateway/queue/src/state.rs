@@ -48,7 +48,7 @@ pub struct Core {
     /// How often the store has lost something.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) losses: u64,
-    /// Until then calls wait for those whom the last loss has passed over.
+    /// Until then calls wait for those whom a loss of everybody has passed over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) awaiting_until: Option<UnixMillis>,
     /// Whose admissions a loss has taken off the record: their room is not given to others before their leases are over.

@@ -28,21 +28,28 @@ impl Queue {
         }
         // Every lease that ran is known by its number alone.
         let inside = core.totals.claimed.saturating_sub(core.totals.ended);
-        let count = inside.saturating_add(core.unseen.map_or(0, |unseen| unseen.count));
+        let unseen = core.unseen.filter(|unseen| core.last_now < unseen.until);
+        let count = inside.saturating_add(unseen.map_or(0, |unseen| unseen.count));
         core.totals.ended = core.totals.claimed;
         core.unseen = Some(Unseen { count, until: core.last_now.plus(definition.lease_ms) });
+        core.awaiting_until = Some(core.last_now.plus(LONGEST_MS));
         Self::restore(definition, core, [], [], [])
     }
 
-    /// Passes over what may have been given and called and is not known of, up to `reach`. Whoever may be inside and is not on record is waited for as for one who was called just now, for a whole
-    /// lease, so that `max_active` holds. A draw that has come further than is known of here stays as it was frozen or made.
+    /// Passes over what may have been given and called and is not known of, up to `reach`. Whoever may be inside and is not
+    /// on record is waited for as for one who was called just now, for a whole lease, so that `max_active` holds. A draw that
+    /// has come further than is known of here stays as it was frozen or made.
     pub fn skip(&mut self, reach: &Reach, now: UnixMillis) {
-        self.core.last_now = self.core.last_now.max(now);
+        let before = self.core.last_now;
+        self.core.last_now = before.max(now);
         self.core.losses += 1;
-        self.core.awaiting_until = Some(self.core.last_now.plus(LONGEST_MS));
-        let lease_over = self.core.last_now.plus(self.definition.lease_ms);
-        if let Some(unseen) = &mut self.core.unseen {
-            unseen.until = unseen.until.max(lease_over);
+        // What was to be waited for when the sale was last heard of is waited for from now on.
+        let (now, lease_ms) = (self.core.last_now, self.definition.lease_ms);
+        if let Some(until) = self.core.awaiting_until.as_mut().filter(|until| before < **until) {
+            *until = now.plus(LONGEST_MS);
+        }
+        if let Some(unseen) = self.core.unseen.as_mut().filter(|unseen| before < unseen.until) {
+            unseen.until = now.plus(lease_ms);
         }
         let clock = self.core.claim_clock();
         let known: Vec<u64> = self.core.lines.iter().map(|line| line.next_arrival).collect();

@@ -215,12 +215,11 @@ impl Queue {
 
     /// Takes over what was ordered last, as far as a loss has taken that from this sale: who closed it, or found it sold
     /// out, must not find it open again.
-    pub fn follow(&mut self, reach: &Reach, definition: Option<&SaleDefinition>, now: UnixMillis) {
+    pub fn follow(&mut self, reach: &Reach, definition: Option<&SaleDefinition>) {
         let Orders { count, epoch, stage, open_ordered, stock } = &reach.orders;
         if *count <= self.core.orders {
             return;
         }
-        self.core.last_now = self.core.last_now.max(now);
         // It was taken at a stage that this sale has not got past.
         if let Some(definition) = definition.filter(|definition| **definition != *self.definition)
             && self.fit(definition).is_ok()

@@ -78,7 +78,7 @@ impl Floor {
     /// Tells the sale what was ordered last, and passes over what may have been given or called up to here, if that has
     /// not been done.
     pub(super) fn pass(&self, queue: &mut Queue, now: UnixMillis) {
-        queue.follow(&self.reach, self.definition.as_deref(), now);
+        queue.follow(&self.reach, self.definition.as_deref());
         if self.reach.is_ahead_of(queue.core()) {
             queue.skip(&self.reach, now);
         }
