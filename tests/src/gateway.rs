@@ -1,6 +1,7 @@
 //! The real gateway, `ropeline serve`, in a folder of its own; or several that share a queue on a real Redis.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
@@ -30,6 +31,7 @@ pub struct Sale(BTreeMap<&'static str, String>);
 #[derive(Debug, Clone)]
 pub struct Settings {
     tables: BTreeMap<&'static str, BTreeMap<&'static str, String>>,
+    environment: Vec<(OsString, OsString)>,
     store: Store,
 }
 
@@ -81,6 +83,7 @@ pub struct Node {
     shop: Port,
     operator: Port,
     folder: PathBuf,
+    environment: Vec<(OsString, OsString)>,
 }
 
 /// How soon every gateway shows what an operator has told one.
@@ -112,7 +115,7 @@ impl Sale {
 impl Settings {
     /// The defaults, in front of the shop at `upstream`.
     pub fn new(upstream: SocketAddr) -> Self {
-        Self { tables: BTreeMap::new(), store: Store::default() }
+        Self { tables: BTreeMap::new(), environment: Vec::new(), store: Store::default() }
             .set("insecure", "plain_http", "true")
             .set("keys", "admission", r#"[{ path = "keys/admission.jwk", state = "sign" }]"#)
             // Everybody in a test has one address.
@@ -128,6 +131,14 @@ impl Settings {
     #[must_use]
     pub fn set(mut self, table: &'static str, key: &'static str, value: &str) -> Self {
         self.tables.entry(table).or_default().insert(key, value.to_owned());
+        self
+    }
+
+    /// Starts the gateways with what is set in the environment of this command.
+    #[must_use]
+    pub fn dressed_as(mut self, command: &Command) -> Self {
+        let set = |(name, value): (&OsStr, Option<&OsStr>)| Some((name.to_owned(), value?.to_owned()));
+        self.environment.extend(command.get_envs().filter_map(set));
         self
     }
 
@@ -343,8 +354,9 @@ impl Node {
             .set("listen", "operator", &quoted(&operator.address().to_string()));
         fs::write(folder.join("ropeline.toml"), configuration(&settings, sales))
             .expect("a configuration file");
-        let process = launch(&folder, shop.address(), operator.address()).await;
-        Self { process, shop, operator, folder }
+        let environment = settings.environment;
+        let process = launch(&folder, shop.address(), operator.address(), &environment).await;
+        Self { process, shop, operator, folder, environment }
     }
 
     /// Where shoppers connect.
@@ -369,7 +381,8 @@ impl Node {
 
     /// Starts it again, after it was killed, on the same folder and ports.
     pub async fn restart(&mut self) {
-        self.process = launch(&self.folder, self.shop.address(), self.operator.address()).await;
+        let Self { shop, operator, folder, environment, .. } = self;
+        self.process = launch(folder, shop.address(), operator.address(), environment).await;
     }
 
     /// What it shows of a sale; nothing where it shows none.
@@ -392,10 +405,16 @@ impl Node {
     }
 }
 
-async fn launch(folder: &Path, shop: SocketAddr, operator: SocketAddr) -> Process {
-    let configuration = folder.join("ropeline.toml");
-    let arguments = ["serve".as_ref(), "-c".as_ref(), configuration.as_os_str()];
-    let mut process = Process::start("ropeline", &binary("ropeline"), arguments, folder, &[]);
+async fn launch(
+    folder: &Path,
+    shop: SocketAddr,
+    operator: SocketAddr,
+    environment: &[(OsString, OsString)],
+) -> Process {
+    let mut command = Command::new(binary("ropeline"));
+    command.arg("serve").arg("-c").arg(folder.join("ropeline.toml"));
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    let mut process = Process::spawn("ropeline", command, folder);
     process.listening(operator).await;
     process.listening(shop).await;
     process
