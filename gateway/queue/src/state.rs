@@ -182,6 +182,23 @@ pub(crate) enum Stage {
     Closed,
 }
 
+impl Stage {
+    /// A sale at this one has left the other behind.
+    pub(crate) const fn is_past(&self, other: &Self) -> bool {
+        self.rank() > other.rank()
+    }
+
+    const fn rank(&self) -> u8 {
+        match self {
+            Self::Scheduled => 0,
+            Self::PreQueue => 1,
+            Self::Drawing => 2,
+            Self::Open(_) => 3,
+            Self::Closed => 4,
+        }
+    }
+}
+
 /// What keeps an open sale from calling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Halts {

@@ -236,7 +236,8 @@ impl Queue {
                 mine.pause.clone_from(&ordered.pause);
                 mine.sold_out = ordered.sold_out;
             }
-            (mine, Some(ordered)) => mine.clone_from(ordered),
+            (mine, Some(ordered)) if ordered.is_past(mine) => mine.clone_from(ordered),
+            (_, Some(_)) => {}
         }
         self.core.orders = *count;
         self.pending.core = true;

@@ -10,6 +10,7 @@ use crate::definition::LaneDefinition;
 use crate::manifest::DrawState;
 use crate::outcome::{Invited, Update};
 use crate::reach::LineReach;
+use crate::state::{Halts, Stage};
 
 const START: UnixMillis = UnixMillis(1_000_000_000);
 const CAP: u32 = 8;
@@ -346,6 +347,26 @@ fn a_second_loss_of_everything_is_told_as_another() {
     let first = lose(&rig.queue.core);
     let second = lose(&first.core);
     assert_eq!((losses(&rig.queue), losses(&first), losses(&second)), (0, 1, 2));
+}
+
+/// A gateway of another version may have written down less than it knew.
+#[test]
+fn a_stage_that_was_reached_is_not_left_for_an_earlier_one_that_was_written_down() {
+    let rig = Rig::new(open_sale(12));
+    let stages =
+        [Stage::Scheduled, Stage::PreQueue, Stage::Drawing, Stage::Open(Halts::default()), Stage::Closed];
+    for (reached, mine) in stages.iter().enumerate() {
+        for (ordered, told) in stages.iter().enumerate() {
+            let mut queue = Queue::without_visitors(open_sale(12).check().unwrap(), rig.queue.core.clone());
+            queue.core.stage = mine.clone();
+            let mut reach = Reach::of(&queue.core);
+            reach.orders.count += 1;
+            reach.orders.stage = Some(told.clone());
+            queue.follow(&reach, None);
+            let after = stages.iter().position(|stage| *stage == queue.core.stage).unwrap();
+            assert!(after >= reached.max(ordered), "{mine:?} and {told:?} make {:?}", queue.core.stage);
+        }
+    }
 }
 
 const fn line(next_arrival: u64) -> LineReach {
