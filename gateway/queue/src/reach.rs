@@ -75,6 +75,16 @@ impl Reach {
         self.orders.count > core.orders
     }
 
+    /// How many orders it knows of.
+    pub const fn orders(&self) -> u64 {
+        self.orders.count
+    }
+
+    /// Those that the sale does not know of never took effect.
+    pub fn follow_orders_of(&mut self, core: &Core) {
+        self.orders = Orders::of(core);
+    }
+
     /// The sale may have gone further than it knows.
     pub fn is_ahead_of(&self, core: &Core) -> bool {
         let line_is = |(reach, line): (&LineReach, _)| {
@@ -87,9 +97,12 @@ impl Reach {
     /// Covers the sale, too, with `block` numbers ahead in each order that has outgrown this.
     #[must_use]
     pub fn extended(&self, core: &Core, block: u64) -> Self {
-        let lines = Lines::new(core.lines.count(), |lane| {
-            let line = &core.lines[lane];
+        // A definition that the sale does not know of may have more lanes.
+        let known = core.lines.count();
+        let count = if self.has_later_orders(core) { known.max(self.lines.count()) } else { known };
+        let lines = Lines::new(count, |lane| {
             let held = self.lines.get(lane).copied().unwrap_or_default();
+            let Some(line) = core.lines.get(lane) else { return held };
             // Past a lane's last number come the next lane's.
             let last = lane.base() + MAX_ARRIVALS;
             let ahead = line.next_arrival.saturating_add(block).min(last.max(line.next_arrival));

@@ -241,6 +241,11 @@ impl Core {
         self.last_now
     }
 
+    /// How often stage, epoch or definition have changed.
+    pub const fn orders(&self) -> u64 {
+        self.orders
+    }
+
     /// The numbers given so far, a range a lane.
     pub fn arrivals(&self) -> Vec<Range<Arrival>> {
         self.lines.iter().map(LineCore::given).collect()

@@ -125,7 +125,7 @@ impl Shared {
             return Err(StoreError::SaleExists(sale));
         }
         if let Some(checkpoint) = checkpoint {
-            checkpoint.reach(&sale, 1, &line, Known::of(&queue)).await?;
+            checkpoint.reach(&sale, 1, Known::of(&line, 1, &queue)).await?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! How far the sales have gone at most, kept outside of Redis.
 //!
 //! One document a sale: numbers that may have been given, ahead of use in blocks; places that may have been called, to the
-//! call; the definition, and the core as it was when one of these, the stage or the epoch last changed; and the generation
-//! that may go on, which is reserved before it begins. All gateways use the same place, and what one writes, it writes
+//! call; the definition, and the core as it was when one of these, the stage or the epoch last changed; as which version that
+//! change was to be committed; and the generation that may go on, which is reserved before it begins. All gateways use the same place, and what one writes, it writes
 //! before it commits. So whatever Redis loses, what comes after it gives no number twice, and a gateway that still talks to a
 //! server of an older generation gets no further than its block.
 
@@ -37,6 +37,8 @@ pub(super) struct Mark {
     pub(super) line: String,
     /// Numbers below may be given, places below called, and so the draw be frozen or made.
     pub(super) reach: Reach,
+    /// As which version of the line what was ordered last was to be committed, at the latest.
+    ordered_as: u64,
     /// What the generations before may have given and called.
     pub(super) floor: Floor,
     /// As it was written down, if it was.
@@ -51,11 +53,26 @@ impl Mark {
         self.generation == generation && self.line == line
     }
 
-    /// The sale may go as far as it has, and is written down as it is now.
-    pub(super) fn allows(&self, queue: &Queue) -> bool {
+    /// A commit that follows the version may take the sale as far as it has gone, and the sale is written down as it is now,
+    /// with what was ordered since the version had so many `orders`.
+    pub(super) fn allows(&self, queue: &Queue, version: u64, orders: u64) -> bool {
         let now = queue.definition();
         let same = |written: &Arc<SaleDefinition>| Arc::ptr_eq(written, now) || written == now;
-        self.reach.covers(queue.core()) && self.definition.as_ref().is_some_and(same)
+        self.reach.covers(queue.core())
+            && self.definition.as_ref().is_some_and(same)
+            && (queue.core().orders() == orders || version < self.ordered_as)
+    }
+
+    /// Takes back what was ordered last if the commit of that came to nothing, and says whether it did: the version as which
+    /// it was to be committed is one that does not know of it.
+    fn settle(&mut self, known: &Known) -> bool {
+        let nothing =
+            self.line == known.line && self.ordered_as <= known.version && self.reach.orders() > known.orders;
+        if nothing {
+            self.reach.follow_orders_of(&known.sale.core);
+            self.definition = Some(Arc::clone(&known.sale.definition));
+        }
+        nothing
     }
 }
 
@@ -95,21 +112,42 @@ struct Document {
     reserved: u64,
     #[serde(flatten)]
     reach: Reach,
+    #[serde(default)]
+    ordered_as: u64,
     floor: Floor,
     definition: SaleDefinition,
     core: Core,
 }
 
-/// What is known of a sale without its visitors.
+/// A sale without its visitors, as it was at one time.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+struct Bare {
     definition: Arc<SaleDefinition>,
     core: Core,
 }
 
+/// What is known of a sale, with what is to be committed next.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    sale: Bare,
+    /// What was committed last, and how many orders the sale had by then.
+    line: String,
+    version: u64,
+    orders: u64,
+}
+
+// === impl Known ===
+
 impl Known {
-    pub(super) fn of(queue: &Queue) -> Self {
-        Self { definition: Arc::clone(queue.definition()), core: queue.core().clone() }
+    /// The sale after a version of a line that had so many orders.
+    pub(super) fn after(line: &str, version: u64, orders: u64, queue: &Queue) -> Self {
+        let sale = Bare { definition: Arc::clone(queue.definition()), core: queue.core().clone() };
+        Self { sale, line: line.to_owned(), version, orders }
+    }
+
+    /// The sale as it was committed as a version of a line.
+    pub(super) fn of(line: &str, version: u64, queue: &Queue) -> Self {
+        Self::after(line, version, queue.core().orders(), queue)
     }
 }
 
@@ -184,10 +222,12 @@ impl Checkpoint {
     /// two gateways may each find another server, and no number may be given at both.
     pub(super) async fn reserve(&self, sale: &SaleId, seen: u64, known: Known) -> Result<u64, StoreError> {
         self.look(sale, move |document| {
-            let mut document = document.unwrap_or_else(|| Document::new(Mark::default(), 0, &known));
-            document.reserved = seen.max(document.generation).max(document.reserved) + 1;
-            let reserved = document.reserved;
-            Ok((Some(document), reserved))
+            let (reserved, mut mark, sale) =
+                document.map_or_else(|| (0, Mark::default(), known.sale.clone()), Document::into_parts);
+            let reserved = seen.max(mark.generation).max(reserved) + 1;
+            // What came to nothing in this generation is not what the next one begins with.
+            let sale = if mark.settle(&known) { known.sale } else { sale };
+            Ok((Some(Document::new(mark, reserved, sale)), reserved))
         })
         .await
     }
@@ -201,27 +241,38 @@ impl Checkpoint {
         &self,
         sale: &SaleId,
         generation: u64,
-        line: &str,
         known: Known,
     ) -> Result<Mark, StoreError> {
-        let line = line.to_owned();
         self.look(sale, move |document| {
-            let (reserved, held) = document.map_or_else(Default::default, Document::into_mark);
-            if held.generation > generation || (held.generation == generation && held.line != line) {
+            let (reserved, written, told) =
+                document.map_or_else(|| (0, Mark::default(), known.sale.clone()), Document::into_parts);
+            let mut held = written.clone();
+            if held.generation > generation || (held.generation == generation && held.line != known.line) {
                 let reason = "the sale goes on at another server, after a loss".to_owned();
                 return Err(StoreError::Unavailable { reason });
             }
+            held.settle(&known);
             let begins = held.generation < generation;
-            let own = Some(Arc::clone(&known.definition));
-            let told = if held.reach.has_later_orders(&known.core) { held.definition.clone() } else { None };
+            let floor = if begins { Floor::of(&held) } else { held.floor };
+            let Known { sale, line, version, orders } = known;
+            let later = held.reach.has_later_orders(&sale.core);
+            let ordered = !later && sale.core.orders() > orders;
+            let reach = held.reach.extended(&sale.core, BLOCK);
+            // What was ordered later stays together with the core that it was ordered in.
+            let sale = if later { told } else { sale };
             let mark = Mark {
                 generation,
                 line,
-                reach: held.reach.extended(&known.core, BLOCK),
-                floor: if begins { Floor::of(&held) } else { held.floor.clone() },
-                definition: told.or(own),
+                reach,
+                ordered_as: match (begins, ordered) {
+                    (true, _) => version + 1,
+                    (false, true) => held.ordered_as.max(version + 1),
+                    (false, false) => held.ordered_as,
+                },
+                floor,
+                definition: Some(Arc::clone(&sale.definition)),
             };
-            let write = (mark != held).then(|| Document::new(mark.clone(), reserved, &known));
+            let write = (mark != written).then(|| Document::new(mark.clone(), reserved, sale));
             Ok((write, mark))
         })
         .await
@@ -243,15 +294,18 @@ impl Checkpoint {
 // === impl Document ===
 
 impl Document {
-    fn new(mark: Mark, reserved: u64, known: &Known) -> Self {
-        let Mark { generation, line, reach, floor, definition } = mark;
-        let definition = SaleDefinition::clone(&definition.unwrap_or_else(|| Arc::clone(&known.definition)));
-        Self { generation, line, reserved, reach, floor, definition, core: known.core.clone() }
+    fn new(mark: Mark, reserved: u64, sale: Bare) -> Self {
+        let Mark { generation, line, reach, ordered_as, floor, definition: _ } = mark;
+        let Bare { definition, core } = sale;
+        let definition = Arc::unwrap_or_clone(definition);
+        Self { generation, line, reserved, reach, ordered_as, floor, definition, core }
     }
 
-    /// What is handed out, and the mark.
-    fn into_mark(self) -> (u64, Mark) {
-        let Self { generation, line, reserved, reach, floor, definition, .. } = self;
-        (reserved, Mark { generation, line, reach, floor, definition: Some(Arc::new(definition)) })
+    /// What is handed out, the mark, and the sale beside it.
+    fn into_parts(self) -> (u64, Mark, Bare) {
+        let Self { generation, line, reserved, reach, ordered_as, floor, definition, core } = self;
+        let sale = Bare { definition: Arc::new(definition), core };
+        let definition = Some(Arc::clone(&sale.definition));
+        (reserved, Mark { generation, line, reach, ordered_as, floor, definition }, sale)
     }
 }

@@ -48,7 +48,10 @@ impl Sale {
         let Some(replica) = &self.replica else { return Ok(None) };
         let seen = replica.generation.max(found);
         let generation = match &self.shared.checkpoint {
-            Some(checkpoint) => checkpoint.reserve(&self.id, seen, Known::of(&replica.queue)).await?,
+            Some(checkpoint) => {
+                let known = Known::of(&replica.line, replica.version, &replica.queue);
+                checkpoint.reserve(&self.id, seen, known).await?
+            }
             None => seen + 1,
         };
         Ok(Some(Line { name: name()?, generation }))

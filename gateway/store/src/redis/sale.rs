@@ -201,8 +201,9 @@ impl Sale {
         let mut now = self.catch_up(batch, inbox).await?;
         for _ in 0..ATTEMPTS {
             let Some(replica) = &mut self.replica else { return Err(unreadable("everything")) };
+            let orders = replica.queue.core().orders();
             if !self.marked.is_of(replica.generation, &replica.line) {
-                reach(&self.shared, &self.id, replica, &mut self.marked).await?;
+                reach(&self.shared, &self.id, replica, orders, &mut self.marked).await?;
             }
             let forgotten = replica.queue.forgotten();
             replica.queue.begin();
@@ -218,19 +219,21 @@ impl Sale {
                 }
                 replica.queue.take_changes()
             }));
-            let Ok(changes) = ran else {
+            let Ok(mut changes) = ran else {
                 self.replica = None;
                 return Err(StoreError::Unavailable {
                     reason: "a fault in Ropeline, see the panic before this".into(),
                 });
             };
+            // What was ordered in a commit that failed is settled by the next one, even where nothing else is new.
+            changes.core |= self.marked.reach.has_later_orders(replica.queue.core());
             let moves = self.spreading.done(replica);
             if changes.is_empty() && moves.is_none() {
                 replica.queue.keep();
                 self.former.clear();
                 return Ok(());
             }
-            if let Err(error) = reach(&self.shared, &self.id, replica, &mut self.marked).await {
+            if let Err(error) = reach(&self.shared, &self.id, replica, orders, &mut self.marked).await {
                 replica.queue.undo();
                 return Err(error);
             }
@@ -430,17 +433,18 @@ fn let_pass(turn: Option<Turn>, replica: &Replica) -> u64 {
     turn.map_or(0, |turn| replica.version.saturating_sub(turn.since))
 }
 
-/// Has the checkpoint allow what is about to be committed.
+/// Has the checkpoint allow what is about to be committed after a version that had so many `orders`.
 async fn reach(
     shared: &Shared,
     sale: &SaleId,
     replica: &Replica,
+    orders: u64,
     marked: &mut Mark,
 ) -> Result<(), StoreError> {
     let Some(checkpoint) = &shared.checkpoint else { return Ok(()) };
-    let Replica { queue, generation, line, .. } = replica;
-    if !marked.is_of(*generation, line) || !marked.allows(queue) {
-        *marked = checkpoint.reach(sale, *generation, line, Known::of(queue)).await?;
+    let Replica { queue, generation, line, version, .. } = replica;
+    if !marked.is_of(*generation, line) || !marked.allows(queue, *version, orders) {
+        *marked = checkpoint.reach(sale, *generation, Known::after(line, *version, orders, queue)).await?;
     }
     Ok(())
 }

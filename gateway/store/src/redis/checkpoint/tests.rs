@@ -33,7 +33,12 @@ async fn reach(
     line: &str,
     queue: &Queue,
 ) -> Result<Mark, StoreError> {
-    checkpoint.reach(&sale(), generation, line, Known::of(queue)).await
+    checkpoint.reach(&sale(), generation, Known::of(line, generation, queue)).await
+}
+
+/// The sale may be committed as it is.
+fn allows(mark: &Mark, queue: &Queue) -> bool {
+    mark.allows(queue, 1, queue.core().orders())
 }
 
 fn refused<T: std::fmt::Debug>(answer: Result<T, StoreError>) {
@@ -65,16 +70,16 @@ async fn keeps_its_promises(place: &RedisCheckpoint) {
     join(&mut queue, 1..100);
     let same = reach(&two, 1, "a", &queue).await.unwrap();
     assert_eq!(same, mark, "a block is enough for all gateways");
-    assert!(mark.allows(&queue) && mark.is_of(1, "a"));
+    assert!(allows(&mark, &queue) && mark.is_of(1, "a"));
     join(&mut queue, 100..2 + BLOCK);
-    assert!(!mark.allows(&queue), "a block has an end");
+    assert!(!allows(&mark, &queue), "a block has an end");
     let mark = reach(&two, 1, "a", &queue).await.unwrap();
     assert_eq!(given(&mark.reach), 2 + 2 * BLOCK);
     refused(reach(&one, 1, "b", &queue).await);
 
     // A newer generation passes over all that the older ones may have given, which get no further.
-    let next = one.reserve(&sale(), 1, Known::of(&queue)).await.unwrap();
-    let other = two.reserve(&sale(), 1, Known::of(&queue)).await.unwrap();
+    let next = one.reserve(&sale(), 1, Known::of("a", 1, &queue)).await.unwrap();
+    let other = two.reserve(&sale(), 1, Known::of("a", 1, &queue)).await.unwrap();
     assert_eq!((next, other), (2, 3), "two servers go on in one generation");
     let same = reach(&two, 1, "a", &queue).await.unwrap();
     assert_eq!(same, mark, "who only means to begin ends nothing");
@@ -84,7 +89,7 @@ async fn keeps_its_promises(place: &RedisCheckpoint) {
     let newest = reach(&two, other, "c", &self::queue()).await.unwrap();
     assert_eq!(given(&newest.floor), given(&newer.reach));
     refused(reach(&one, next, "b", &queue).await);
-    assert_eq!(two.reserve(&sale(), 1, Known::of(&queue)).await.unwrap(), 4);
+    assert_eq!(two.reserve(&sale(), 1, Known::of("a", 1, &queue)).await.unwrap(), 4);
 
     // It is read by whoever comes later.
     let (generation, read) = open(place).read(&sale()).await.unwrap().unwrap();
@@ -106,7 +111,7 @@ async fn keeps_its_promises(place: &RedisCheckpoint) {
         tasks.push(tokio::spawn(async move {
             let mut queue = self::queue();
             join(&mut queue, 0..step + 1);
-            checkpoint.reach(&"raced".parse().unwrap(), 1, "a", Known::of(&queue)).await.unwrap()
+            checkpoint.reach(&"raced".parse().unwrap(), 1, Known::of("a", 1, &queue)).await.unwrap()
         }));
     }
     let mut marks = Vec::new();
@@ -130,20 +135,20 @@ async fn a_folder_keeps_its_promises() {
 async fn keeps_what_was_ordered(place: &RedisCheckpoint) {
     let (checkpoint, id) = (open(place), "ordered".parse::<SaleId>().unwrap());
     let mut queue = Queue::create(definition("ordered", 10).check().unwrap(), [1; 32], NOW);
-    let mark = checkpoint.reach(&id, 1, "a", Known::of(&queue)).await.unwrap();
-    assert!(mark.allows(&queue));
+    let mark = checkpoint.reach(&id, 1, Known::of("a", 1, &queue)).await.unwrap();
+    assert!(allows(&mark, &queue));
     let mut raw = definition("ordered", 10);
     raw.claim_window_ms += 1_000;
     queue.change(raw.check().unwrap(), None, NOW).unwrap();
-    assert!(!mark.allows(&queue), "a change is not written down");
-    let mark = checkpoint.reach(&id, 1, "a", Known::of(&queue)).await.unwrap();
-    assert!(mark.allows(&queue));
+    assert!(!allows(&mark, &queue), "a change is not written down");
+    let mark = checkpoint.reach(&id, 1, Known::of("a", 1, &queue)).await.unwrap();
+    assert!(allows(&mark, &queue));
     let mut mark = mark;
     for command in [Command::Revoke, Command::SoldOut, Command::Restock, Command::Close] {
         queue.command(&command, NOW).unwrap();
-        assert!(!mark.allows(&queue), "{command:?} is not written down");
-        mark = checkpoint.reach(&id, 1, "a", Known::of(&queue)).await.unwrap();
-        assert!(mark.allows(&queue));
+        assert!(!allows(&mark, &queue), "{command:?} is not written down");
+        mark = checkpoint.reach(&id, 1, Known::of("a", 1, &queue)).await.unwrap();
+        assert!(allows(&mark, &queue));
     }
     let (_, read) = open(place).read(&id).await.unwrap().unwrap();
     assert_eq!(read.definition(), queue.definition());

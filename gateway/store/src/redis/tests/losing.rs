@@ -251,6 +251,63 @@ async fn what_was_ordered_last_holds_where_the_end_is_lost_with_its_gateways() {
     }
 }
 
+/// The caller was told that it came to nothing, or nothing at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_whose_commit_failed_takes_effect_neither_later_nor_after_a_loss() {
+    let mut raw = definition("drop", CAP);
+    raw.title = "Changed".to_owned();
+    let changed = raw.check().unwrap();
+    for at_once in [true, false] {
+        for change in [true, false] {
+            let mut scene = Scene::new(Durable::Always).await;
+            let (store, other) = (scene.gateway(), scene.gateway());
+            scene.join(&store, 0..50).await;
+            scene.join(&other, 50..60).await;
+            let before = scene.tick(&store).await;
+            // It writes down in the checkpoint what it is about to commit, and cannot commit it.
+            scene.server.ask(&["ACL", "SETUSER", "default", "-hset"]);
+            let failed = match change {
+                true => store.change(changed.clone(), None).await.map(drop),
+                false => store.command(&sale(), Command::Close).await.map(drop),
+            };
+            assert!(failed.is_err(), "it was committed");
+            scene.server.ask(&["ACL", "SETUSER", "default", "+hset"]);
+            let Some(RedisCheckpoint::Folder(folder)) = scene.settings.checkpoint.clone() else {
+                unreachable!()
+            };
+            if at_once {
+                // Whoever ordered it is gone, and somebody else goes on.
+                drop(store);
+                scene.join(&other, 60..70).await;
+            } else {
+                for _ in 0..3 {
+                    scene.tick(&store).await;
+                }
+                // No commit asks for more than it needs any longer.
+                let away = folder.with_extension("away");
+                std::fs::rename(&folder, &away).unwrap();
+                store.join(&sale(), vec![Join::of(visitor(60))]).await.unwrap()[0].unwrap();
+                std::fs::rename(&away, &folder).unwrap();
+                drop(store);
+            }
+            scene.server.kill();
+            scene.server.again();
+            let third = scene.gateway();
+            for store in [&other, &third] {
+                let after = patiently(async || store.view(&sale()).await).await;
+                assert_eq!((after.phase, &after.definition), (Phase::Open, &before.definition));
+            }
+            // What is ordered from now on holds.
+            other.command(&sale(), Command::Close).await.unwrap().unwrap();
+            drop((other, third));
+            scene.server.again_empty();
+            let last = scene.gateway();
+            let after = patiently(async || last.view(&sale()).await).await;
+            assert_eq!((after.phase, &after.definition), (Phase::Closed, &before.definition));
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_gateway_knows_is_put_back_after_two_losses() {
     let mut scene = Scene::new(Durable::Always).await;
