@@ -55,7 +55,7 @@ use crate::{Clock, Join, QueueStore, StoreError, StoreReport};
 ///   +evalsha +eval +info +time +hmget +hget +hset +hdel +hincrby +hgetall +llen +lrange +rpush +lpop
 ///   +setrange +set +get +mget +del +unlink +exists +sadd +smembers
 /// ```
-/// and `+cluster|slots` beside it in a cluster.
+/// and `+cluster|slots +asking +ping` beside it in a cluster. At sentinels it needs `+sentinel|masters +role`.
 ///
 /// It connects with the first call, and again whenever the connection is lost. Calls are made inside a Tokio runtime.
 pub struct RedisStore {

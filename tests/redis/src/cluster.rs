@@ -43,14 +43,47 @@ impl Cluster {
         self.masters.iter().map(Server::url).collect()
     }
 
-    /// Which of the masters has the slot of a key.
+    /// Which of the masters was given the slot of a key at the start.
     pub fn holder(&self, key: &str) -> usize {
+        let slot = self.slot(key);
+        let (masters, slots) = (self.masters.len(), 0..self.masters.len());
+        slots.rev().find(|number| SLOTS * number / masters <= slot).expect("a master of each slot")
+    }
+
+    /// Begins to move the slot of a key to one of the masters, with all keys that are in it: both masters have a part in it
+    /// until that is done.
+    pub fn begin_move(&self, key: &str, to: usize) {
+        let (from, to) = (&self.masters[self.holder(key)], &self.masters[to]);
+        let slot = self.slot(key).to_string();
+        let (from_id, to_id) = (name(from), name(to));
+        let ok = Reply::Text("OK".into());
+        assert_eq!(to.ask(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]), ok);
+        assert_eq!(from.ask(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]), ok);
+        let Reply::List(keys) = from.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "1000"]) else {
+            panic!("no list of keys");
+        };
+        let keys: Vec<String> = keys.into_iter().filter_map(Reply::text).collect();
+        let port = to.port().to_string();
+        let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        migrate.extend(keys.iter().map(String::as_str));
+        assert_eq!(from.ask(&migrate), ok);
+    }
+
+    /// Ends it: the slot is that master's alone.
+    pub fn end_move(&self, key: &str, to: usize) {
+        let (slot, id) = (self.slot(key).to_string(), name(&self.masters[to]));
+        let others = (0..self.masters.len()).filter(|number| *number != to);
+        for number in [to].into_iter().chain(others) {
+            let set = self.masters[number].ask(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+            assert_eq!(set, Reply::Text("OK".into()));
+        }
+    }
+
+    fn slot(&self, key: &str) -> usize {
         let Reply::Number(slot) = self.masters[0].ask(&["CLUSTER", "KEYSLOT", key]) else {
             panic!("no slot for {key}");
         };
-        let slot = usize::try_from(slot).expect("a slot");
-        let (masters, slots) = (self.masters.len(), 0..self.masters.len());
-        slots.rev().find(|number| SLOTS * number / masters <= slot).expect("a master of each slot")
+        usize::try_from(slot).expect("a slot")
     }
 
     /// One of the masters, to kill it.
@@ -118,6 +151,11 @@ impl Cluster {
             });
         }
     }
+}
+
+/// What a node is called in its cluster.
+fn name(server: &Server) -> String {
+    server.ask(&["CLUSTER", "MYID"]).text().expect("a node without a name")
 }
 
 /// A node that knows no other, and the port of its bus.

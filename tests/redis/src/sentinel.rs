@@ -68,7 +68,8 @@ impl Sentinel {
         });
     }
 
-    fn ask(&self, words: &[&str]) -> Option<Reply> {
+    /// What it answers to a command, if anything.
+    pub fn ask(&self, words: &[&str]) -> Option<Reply> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         wire::try_ask(self.port, &words).ok()
     }

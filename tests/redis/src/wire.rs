@@ -19,6 +19,18 @@ pub enum Reply {
     Refused(String),
 }
 
+// === impl Reply ===
+
+impl Reply {
+    /// What it says, if that is a line or a string.
+    pub fn text(self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Number(_) | Self::List(_) | Self::Nothing | Self::Refused(_) => None,
+        }
+    }
+}
+
 /// Connects, asks and reads the answer.
 pub(crate) fn try_ask(port: u16, words: &[&[u8]]) -> io::Result<Reply> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;

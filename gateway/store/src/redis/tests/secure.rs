@@ -9,8 +9,9 @@ use ropeline_test_redis::{Certificates, Cluster, Durable, Reply, Sentinel, Serve
 use super::fairness::be_too_late;
 use super::fixture::{secured, settings};
 use super::racing::visitor;
+use super::scene::patiently;
 use crate::contract::{ManualClock, definition};
-use crate::redis::{RedisServers, RedisSettings, RedisStore, RedisTls};
+use crate::redis::{RedisServers, RedisSettings, RedisStore, RedisTls, keys};
 use crate::{Clock, Join, QueueStore, StoreError};
 
 /// The rights that the documentation says are enough.
@@ -19,6 +20,20 @@ pub(super) fn rights() -> String {
     let (_, after) = page.split_once(">PASSWORD resetchannels").unwrap();
     let (rights, _) = after.split_once("/// ```").unwrap();
     rights.replace("///", " ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What is documented beside them, between these words, here and for operators.
+fn more_rights(before: &str, after: &str) -> String {
+    let page = include_str!("../../redis.rs");
+    let rights = page.split_once(before).unwrap().1.split_once(after).unwrap().0.to_owned();
+    assert!(rights.len() < 60, "{rights}");
+    assert!(include_str!("../../../../../docs/redis.md").contains(&rights), "{rights} is not documented");
+    rights
+}
+
+/// Beside them in a cluster.
+fn cluster_rights() -> String {
+    more_rights("/// and `", "` beside it in a cluster")
 }
 
 /// All that a store does with a server. So much is joined in the end that the log has to be cut, if `much`.
@@ -93,7 +108,7 @@ async fn the_rights_in_a_cluster_and_by_sentinels_are_as_documented() {
     let allow = |server: &Server, more: &str| {
         let mut set = vec!["ACL", "SETUSER", "ropeline", "reset", "on", ">s3cret", "resetchannels"];
         set.extend(&rights);
-        set.extend(Some(more).filter(|more| !more.is_empty()));
+        set.extend(more.split_whitespace());
         assert_eq!(server.ask(&set), Reply::Text("OK".into()));
     };
     let cluster = Cluster::start(1, Durable::Never);
@@ -102,16 +117,77 @@ async fn the_rights_in_a_cluster_and_by_sentinels_are_as_documented() {
     let sentinel = Sentinel::watch(&server, 0);
     let by_cluster = RedisServers::Cluster(vec![node.url().replace("redis://", "redis://ropeline:s3cret@")]);
     let by_sentinel = RedisServers::Sentinel {
-        addresses: vec![sentinel.url()],
+        addresses: vec![sentinel.url().replace("redis://", "redis://asks:0ther@")],
         service: format!("redis://ropeline:s3cret@{}", sentinel.service()),
     };
+    let allow_at_sentinel = |rights: &[&str]| {
+        let mut set = vec!["ACL", "SETUSER", "asks", "reset", "on", ">0ther", "resetchannels"];
+        set.extend(rights);
+        assert_eq!(sentinel.ask(&set), Some(Reply::Text("OK".into())), "{rights:?}");
+    };
+    let at_sentinel = more_rights("At sentinels it needs `", "`.");
+    let at_sentinel: Vec<&str> = at_sentinel.split(' ').collect();
     let quick = |servers| RedisSettings { patience: Duration::from_secs(2), ..settings(servers) };
     allow(&server, "");
-    everything(&quick(by_sentinel), &server, false).await.unwrap();
-    allow(node, "+cluster|slots");
+    allow_at_sentinel(&at_sentinel);
+    everything(&quick(by_sentinel.clone()), &server, false).await.unwrap();
+    for number in 0..at_sentinel.len() {
+        let mut fewer = at_sentinel.clone();
+        let missing = fewer.remove(number);
+        allow_at_sentinel(&fewer);
+        let done = RedisStore::open(&quick(by_sentinel.clone())).unwrap().sales().await;
+        assert!(done.is_err(), "{missing} is not needed at sentinels");
+    }
+    allow(node, &cluster_rights());
     everything(&quick(by_cluster.clone()), node, false).await.unwrap();
-    allow(node, "");
+    allow(node, &cluster_rights().replace("+cluster|slots", ""));
     assert!(everything(&quick(by_cluster), node, false).await.is_err(), "+cluster|slots is not needed");
+}
+
+/// The keys of a sale are on another master than the one that has its slot, until that one hands it over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_whose_slot_moves_goes_on_with_the_documented_rights() {
+    let sale: SaleId = "drop".parse().unwrap();
+    let head = keys::head(&sale);
+    for asks in [false, true] {
+        let cluster = Cluster::start(2, Durable::Never);
+        let in_cluster = cluster_rights();
+        let in_cluster = if asks { in_cluster } else { in_cluster.replace("+asking", "") };
+        let rights = format!("{} {in_cluster}", rights());
+        for node in cluster.masters() {
+            let mut set = vec!["ACL", "SETUSER", "ropeline", "reset", "on", ">s3cret", "resetchannels"];
+            set.extend(rights.split_whitespace());
+            assert_eq!(node.ask(&set), Reply::Text("OK".into()));
+        }
+        let urls = cluster.urls();
+        let urls = urls.iter().map(|url| url.replace("redis://", "redis://ropeline:s3cret@"));
+        let servers = RedisServers::Cluster(urls.collect());
+        let quick = RedisSettings { patience: Duration::from_secs(2), ..settings(servers) };
+        let (store, other) = (RedisStore::open(&quick).unwrap(), RedisStore::open(&quick).unwrap());
+        store.create(definition("drop", 10).check().unwrap(), [1; 32]).await.unwrap();
+        store.join(&sale, vec![Join::of(visitor(0))]).await.unwrap()[0].unwrap();
+        other.view(&sale).await.unwrap();
+        let to = 1 - cluster.holder(&head);
+        cluster.begin_move(&head, to);
+        let joined = store.join(&sale, vec![Join::of(visitor(1))]).await;
+        if !asks {
+            assert!(joined.is_err(), "+asking is not needed");
+            continue;
+        }
+        assert_eq!(joined.unwrap()[0].unwrap().arrival.0, 1);
+        assert_eq!(other.view(&sale).await.unwrap().next_arrival.0, 2);
+        cluster.end_move(&head, to);
+        let joined = patiently(async || other.join(&sale, vec![Join::of(visitor(2))]).await).await;
+        assert_eq!(joined[0].unwrap().arrival.0, 2);
+        assert_eq!(patiently(async || store.view(&sale).await).await.next_arrival.0, 3);
+        // Whoever asks without being let is noted down.
+        for node in cluster.masters() {
+            let refused = format!("{:?}", node.ask(&["ACL", "LOG"]));
+            for command in ["ping", "asking", "cluster|slots"] {
+                assert!(!refused.contains(&format!("Text(\"{command}\")")), "{refused}");
+            }
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
