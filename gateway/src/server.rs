@@ -159,9 +159,11 @@ async fn assemble(config: &Config, home: &Handle) -> anyhow::Result<Parts> {
     match sales.begin().await {
         Err(error @ StoreError::Unavailable { .. }) if config.store.is_shared() => {
             tracing::error!(%error, "the queue's store is away; the gateway starts, and joins when it comes back");
-            sales.stand_in(clock.now());
         }
         begun => begun?,
+    }
+    if !sales.are_complete() {
+        sales.stand_in(clock.now());
     }
     decider.take(&sales.policy()).context(
         "edge.module: it does not take the sales as they are; edge.mode = \"native\" decides without it",

@@ -7,9 +7,12 @@ mod policy;
 mod probe;
 pub mod ticker;
 
-use std::collections::HashMap;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use ropeline_decision::{Gate, Policy, SalePolicy};
@@ -38,8 +41,20 @@ pub struct Sales {
     replacing: Mutex<()>,
     /// One at a time takes in sales that are not known yet.
     meeting: tokio::sync::Mutex<()>,
+    /// Whether the store was reached since the start.
+    begun: AtomicBool,
     /// Whether all of the store's sales are known here.
     complete: AtomicBool,
+    trouble: Mutex<Trouble>,
+}
+
+/// What could not be read when that was last tried.
+#[derive(Default)]
+struct Trouble {
+    /// Which sales there are.
+    list: Option<StoreError>,
+    /// Sales that are not known.
+    unread: BTreeMap<SaleId, StoreError>,
 }
 
 impl Sales {
@@ -65,40 +80,80 @@ impl Sales {
             decider,
             replacing: Mutex::default(),
             meeting: tokio::sync::Mutex::default(),
+            begun: AtomicBool::new(false),
             complete: AtomicBool::new(false),
+            trouble: Mutex::default(),
         }
     }
 
-    /// Creates the configured sales that the store does not have, and takes in all that it has. Those it has stay as they
-    /// are: what an operator changed in a running sale is not undone by a restart.
+    /// Creates the configured sales that the store does not have, and takes in all that it has and that are not known yet.
+    /// Those it has stay as they are: what an operator changed in a running sale is not undone by a restart. One that cannot
+    /// be read hides none of the others.
     ///
     /// # Errors
-    /// When the store cannot be reached; to be tried again.
+    /// When the store cannot be reached, or none of its sales can be read; to be tried again. What is shown then stays.
     pub async fn begin(&self) -> Result<(), StoreError> {
-        for definition in &self.configured {
-            let mut secret = [0u8; 32];
-            getrandom::fill(&mut secret)
-                .map_err(|error| StoreError::Unavailable { reason: format!("no random bytes: {error}") })?;
-            match self.store.create(definition.clone(), secret).await {
-                Ok(()) => tracing::info!(sale = %definition.id, "created"),
-                Err(StoreError::SaleExists(id)) => {
-                    if *self.store.view(&id).await?.definition != *definition {
-                        tracing::warn!(
-                            sale = %id,
-                            "the store has another definition than the file; the store's holds. \
-                             `ropeline sale apply` takes the file's"
-                        );
-                    }
-                }
-                Err(error) => return Err(error),
+        let listed = match self.store.sales().await {
+            Ok(listed) => listed,
+            Err(error) => {
+                self.trouble().list = Some(error.clone());
+                return Err(error);
+            }
+        };
+        let mut unread = BTreeMap::new();
+        for definition in self.configured.iter().filter(|sale| !self.knows(&sale.id)) {
+            if let Err(error) = self.create(definition).await {
+                unread.insert(definition.id.clone(), error);
             }
         }
-        self.refresh_all().await?;
-        self.complete.store(true, Ordering::Release);
+        for id in listed.iter().chain(self.configured.iter().map(|sale| &sale.id)) {
+            // The ticker keeps those fresh that are known.
+            if !self.knows(id)
+                && !unread.contains_key(id)
+                && let Err(error) = self.refresh(id).await
+            {
+                unread.insert(id.clone(), error);
+            }
+        }
+        let none = unread.values().next().cloned().filter(|_| !self.all().iter().any(|sale| sale.is_known()));
+        let mut trouble = self.trouble();
+        for (id, error) in unread.iter().filter(|(id, error)| trouble.unread.get(*id) != Some(*error)) {
+            tracing::error!(sale = %id, %error, "the sale cannot be read; what no known sale protects is not let through");
+        }
+        self.complete.store(unread.is_empty(), Ordering::Release);
+        *trouble = Trouble { list: None, unread };
+        drop(trouble);
+        match none {
+            Some(error) => Err(error),
+            None => {
+                self.begun.store(true, Ordering::Release);
+                Ok(())
+            }
+        }
+    }
+
+    async fn create(&self, definition: &SaleDefinition) -> Result<(), StoreError> {
+        let mut secret = [0u8; 32];
+        getrandom::fill(&mut secret)
+            .map_err(|error| StoreError::Unavailable { reason: format!("no random bytes: {error}") })?;
+        match self.store.create(definition.clone(), secret).await {
+            Ok(()) => tracing::info!(sale = %definition.id, "created"),
+            Err(StoreError::SaleExists(id)) => {
+                if *self.store.view(&id).await?.definition != *definition {
+                    tracing::warn!(
+                        sale = %id,
+                        "the store has another definition than the file; the store's holds. \
+                         `ropeline sale apply` takes the file's"
+                    );
+                }
+            }
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 
-    /// Shows the configured sales as far as they are known without the store: their rooms, and that it is away.
+    /// Shows the configured sales that are not known as far as that is possible without the store: their rooms, and that it
+    /// is away.
     pub fn stand_in(&self, now: UnixMillis) {
         for definition in self.configured.iter().filter(|sale| self.get(sale.id.as_str()).is_none()) {
             let queue = Queue::create(definition.clone(), [0; 32], now);
@@ -108,6 +163,37 @@ impl Sales {
             self.insert(Arc::new(sale));
         }
         self.renew_policy();
+    }
+
+    /// Whether the store was reached since the start and one of its sales at least could be read, if it has any.
+    #[must_use]
+    pub fn have_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// What keeps this gateway from knowing all of the store's sales, in words.
+    #[must_use]
+    pub fn amiss(&self) -> Option<String> {
+        let trouble = self.trouble();
+        if let Some(error) = &trouble.list {
+            return Some(format!("the queue's store cannot be reached: {error}"));
+        }
+        let (sale, error) = trouble.unread.first_key_value()?;
+        let more = match trouble.unread.len() - 1 {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        Some(format!("sale {sale} cannot be read: {error}{more}"))
+    }
+
+    /// A sale that others reach, where this gateway reaches none. One that reaches any of them is needed for that.
+    #[must_use]
+    pub fn cut_off(&self) -> Option<Arc<LiveSale>> {
+        let sales = self.all();
+        if sales.iter().any(|sale| !sale.is_away()) {
+            return None;
+        }
+        sales.into_iter().find(|sale| sale.is_cut_off())
     }
 
     /// Whether all of the store's sales are known here. Until then nobody can say what is not protected.
@@ -155,22 +241,6 @@ impl Sales {
         policy
     }
 
-    /// Takes in every sale of the store that is not known yet.
-    ///
-    /// # Errors
-    /// When the store cannot be read; what is shown then stays.
-    pub async fn refresh_all(&self) -> Result<(), StoreError> {
-        let mut outcome = Ok(());
-        for id in self.store.sales().await? {
-            // The ticker keeps those fresh that are known. One that cannot be read must not hide the others.
-            let known = self.get(id.as_str()).is_some_and(|sale| sale.is_known());
-            if !known && let Err(error) = self.refresh(&id).await {
-                outcome = Err(error);
-            }
-        }
-        outcome
-    }
-
     /// Shows a sale as the store has it now, at once: after a command, a change or a creation.
     ///
     /// # Errors
@@ -214,6 +284,15 @@ impl Sales {
                 Err(error)
             }
         }
+    }
+
+    /// The store was asked for the sale, and has answered.
+    fn knows(&self, id: &SaleId) -> bool {
+        self.get(id.as_str()).is_some_and(|sale| sale.is_known())
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Trouble> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn show(&self, sale: &LiveSale, view: Arc<SaleView>) {

@@ -45,7 +45,7 @@ impl Ticker {
 
     async fn begin(&self) {
         let Err(error) = self.sales.begin().await else {
-            tracing::info!("the queue's store has been reached, and all of its sales are known");
+            tracing::info!("the queue's store has been reached");
             return;
         };
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +57,7 @@ impl Ticker {
 
     /// All sales at once: one whose part of the store does not answer must not hold up the others.
     async fn tick_all(&self) {
-        if !self.sales.are_complete() {
+        if !self.sales.have_begun() {
             self.begin().await;
         }
         let sales = self.sales.all();
@@ -76,6 +76,19 @@ impl Ticker {
             self.metrics.store_did(&report);
         }
     }
+
+    /// Takes in the sales that are not known yet.
+    async fn list_again(&self) {
+        let skew_ms = self.clock.skew_ms();
+        if skew_ms.unsigned_abs() > SKEW_MS {
+            tracing::warn!(skew_ms, "the wall clock has leapt; the sales' clock follows it slowly");
+        }
+        if self.sales.have_begun()
+            && let Err(error) = self.sales.begin().await
+        {
+            tracing::error!(%error, "the list of sales cannot be read");
+        }
+    }
 }
 
 #[async_trait]
@@ -84,20 +97,24 @@ impl BackgroundService for Ticker {
         let mut ticks = tokio::time::interval(self.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut relist = tokio::time::interval(RELIST);
-        loop {
-            tokio::select! {
-                _ = ticks.tick() => self.tick_all().await,
-                _ = relist.tick() => {
-                    let skew_ms = self.clock.skew_ms();
-                    if skew_ms.unsigned_abs() > SKEW_MS {
-                        tracing::warn!(skew_ms, "the wall clock has leapt; the sales' clock follows it slowly");
-                    }
-                    if let Err(error) = self.sales.refresh_all().await {
-                        tracing::error!(%error, "the list of sales cannot be read");
-                    }
-                }
-                _ = shutdown.changed() => return,
+        relist.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let ticking = async {
+            loop {
+                ticks.tick().await;
+                self.tick_all().await;
             }
+        };
+        // Beside the ticks: a sale that cannot be read must not hold up those that can.
+        let listing = async {
+            loop {
+                relist.tick().await;
+                self.list_again().await;
+            }
+        };
+        tokio::select! {
+            () = ticking => {}
+            () = listing => {}
+            _ = shutdown.changed() => {}
         }
     }
 }

@@ -82,11 +82,10 @@ impl operator::Gateway for Watch {
         if skew_ms.unsigned_abs() > SKEW_MS {
             return Err(format!("the wall clock has leapt: it is {skew_ms} ms off the sales' own"));
         }
-        if !self.sales.are_complete() {
-            return Err(
-                "the queue's store has not been reached since the start; it is tried again and again"
-                    .to_owned(),
-            );
+        let amiss = self.sales.amiss();
+        if !self.sales.have_begun() {
+            let amiss = amiss.unwrap_or_else(|| "the queue's store has not been reached yet".to_owned());
+            return Err(format!("{amiss}; it is tried again and again"));
         }
         let sales = self.sales.all();
         if let Some(sale) = sales.iter().find(|sale| sale.since_try() > STALE) {
@@ -96,11 +95,16 @@ impl operator::Gateway for Watch {
                 sale.since_try().as_secs()
             ));
         }
-        if let Some(sale) = sales.iter().find(|sale| sale.is_cut_off()) {
+        if let Some(sale) = self.sales.cut_off() {
             return Err(format!(
                 "sale {}: the queue's store cannot be reached from here, and others reach it",
                 sale.id
             ));
+        }
+        if let Some(amiss) = amiss.filter(|_| !self.sales.are_complete()) {
+            return Ok(Some(format!(
+                "{amiss}; until it can, what no sale protects that is known here is answered 503"
+            )));
         }
         // As far as is known it is away for every gateway that shares it. Without any of them, not even those who are
         // admitted could pass.
