@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ropeline_queue::{Command, JoinOptions, Queue, SaleId, UnixMillis, VisitorKey};
+use ropeline_queue::{Command, JoinOptions, LaneDefinition, Queue, SaleId, UnixMillis, VisitorKey};
 
 use super::{BLOCK, Checkpoint, Known, Mark};
 use crate::StoreError;
@@ -153,6 +153,60 @@ async fn keeps_what_was_ordered(place: &RedisCheckpoint) {
     let (_, read) = open(place).read(&id).await.unwrap().unwrap();
     assert_eq!(read.definition(), queue.definition());
     assert_eq!(read.view(NOW).phase, queue.view(NOW).phase);
+}
+
+/// What was ordered last counts until it is known to have come to nothing, with the sale that it was ordered in.
+#[tokio::test]
+async fn an_order_that_came_to_nothing_is_taken_back_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoint = open(&RedisCheckpoint::Folder(folder.path().to_path_buf()));
+    let mut raw = definition("drop", 10);
+    raw.joins_open_at = Some(NOW.plus(60_000));
+    let queue = Queue::create(raw.clone().check().unwrap(), [1; 32], NOW);
+    let reach = async |version: u64, queue: &Queue| {
+        checkpoint.reach(&sale(), 1, Known::after("a", version, 0, queue)).await.unwrap()
+    };
+    let lanes = async || {
+        let read = checkpoint.read(&sale()).await.unwrap().unwrap().1;
+        let lanes = read.definition().lanes.len().max(1);
+        assert_eq!(lanes, read.view(NOW).lines.count(), "they are of two times");
+        lanes
+    };
+    reach(1, &queue).await;
+    let mut ordered = Queue::create(raw.clone().check().unwrap(), [1; 32], NOW);
+    let lane = |name: &str, share, invitation| LaneDefinition {
+        name: name.parse().unwrap(),
+        title: String::new(),
+        share,
+        invitation,
+    };
+    raw.lanes = vec![lane("members", 60, true), lane("all", 40, false)];
+    ordered.change(raw.check().unwrap(), None, NOW).unwrap();
+
+    // To be committed as the second version; it is not known yet what became of that.
+    let mark = reach(1, &ordered).await;
+    assert!(mark.allows(&ordered, 1, 0));
+    assert!(!reach(1, &queue).await.allows(&queue, 1, 0));
+    assert_eq!(lanes().await, 2);
+    // Another one was committed as that. Who tries again has to write it down again.
+    assert!(!mark.allows(&ordered, 2, 0), "it may have been taken back");
+    reach(2, &ordered).await;
+    assert!(!reach(2, &queue).await.allows(&queue, 2, 0), "what is under way is taken back");
+    assert_eq!(lanes().await, 2);
+    assert!(reach(3, &queue).await.allows(&queue, 3, 0), "each commit asks from now on");
+    assert_eq!(lanes().await, 1);
+    // Before a generation begins that would be told of it.
+    reach(3, &ordered).await;
+    assert_eq!(lanes().await, 2);
+    checkpoint.reserve(&sale(), 1, Known::of("b", 9, &queue)).await.unwrap();
+    assert_eq!(lanes().await, 2, "of another line nothing is known");
+    checkpoint.reserve(&sale(), 1, Known::of("a", 4, &queue)).await.unwrap();
+    assert_eq!(lanes().await, 1);
+    // Committed, it stays.
+    reach(4, &ordered).await;
+    checkpoint.reserve(&sale(), 1, Known::of("a", 5, &ordered)).await.unwrap();
+    assert!(checkpoint.reach(&sale(), 1, Known::of("a", 9, &ordered)).await.unwrap().allows(&ordered, 9, 1));
+    assert_eq!(lanes().await, 2);
 }
 
 /// A gateway that stops while it has the lock holds nobody up for good.
