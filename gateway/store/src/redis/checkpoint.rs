@@ -59,6 +59,7 @@ impl Mark {
         let now = queue.definition();
         let same = |written: &Arc<SaleDefinition>| Arc::ptr_eq(written, now) || written == now;
         self.reach.covers(queue.core())
+            && !self.reach.has_later_orders(queue.core())
             && self.definition.as_ref().is_some_and(same)
             && (queue.core().orders() == orders || version < self.ordered_as)
     }

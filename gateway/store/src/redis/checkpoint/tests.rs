@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ropeline_queue::{Command, JoinOptions, LaneDefinition, Queue, SaleId, UnixMillis, VisitorKey};
+use ropeline_queue::{
+    Command, JoinOptions, LaneDefinition, Queue, SaleId, TickInput, UnixMillis, VisitorKey,
+};
 
 use super::{BLOCK, Checkpoint, Known, Mark};
 use crate::StoreError;
@@ -207,6 +209,23 @@ async fn an_order_that_came_to_nothing_is_taken_back_and_no_other() {
     checkpoint.reserve(&sale(), 1, Known::of("a", 5, &ordered)).await.unwrap();
     assert!(checkpoint.reach(&sale(), 1, Known::of("a", 9, &ordered)).await.unwrap().allows(&ordered, 9, 1));
     assert_eq!(lanes().await, 2);
+}
+
+#[tokio::test]
+async fn an_order_that_leaves_no_trace_is_settled_as_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoint = open(&RedisCheckpoint::Folder(folder.path().to_path_buf()));
+    let (mut queue, mut ordered) = (queue(), queue());
+    for queue in [&mut queue, &mut ordered] {
+        queue.tick(TickInput::default(), NOW);
+    }
+    let orders = queue.core().orders();
+    ordered.command(&Command::Resume, NOW).unwrap();
+    let mark = checkpoint.reach(&sale(), 1, Known::after("a", 1, orders, &ordered)).await.unwrap();
+    assert!(mark.allows(&ordered, 1, orders));
+    assert!(!mark.allows(&queue, 2, orders), "it is never taken back");
+    let mark = checkpoint.reach(&sale(), 1, Known::of("a", 2, &queue)).await.unwrap();
+    assert!(mark.allows(&queue, 2, orders) && !mark.reach.has_later_orders(queue.core()));
 }
 
 /// A gateway that stops while it has the lock holds nobody up for good.
