@@ -176,7 +176,9 @@ impl Sales {
     pub fn amiss(&self) -> Option<String> {
         let trouble = self.trouble();
         if let Some(error) = &trouble.list {
-            return Some(format!("the queue's store cannot be reached: {error}"));
+            let reached =
+                if self.have_begun() { "cannot be reached" } else { "has not been reached since the start" };
+            return Some(format!("the queue's store {reached}: {error}"));
         }
         let (sale, error) = trouble.unread.first_key_value()?;
         let more = match trouble.unread.len() - 1 {

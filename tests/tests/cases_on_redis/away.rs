@@ -173,6 +173,40 @@ async fn a_gateway_that_starts_without_redis_shows_the_room_protects_everything_
 }
 
 #[tokio::test]
+async fn a_sale_that_cannot_be_read_keeps_a_gateway_from_no_other_and_its_pages_shut() {
+    let (shop, redis) = (Shop::open().await, Server::start(Durable::Always));
+    let settings = Settings::new(shop.address()).on(Store::At(Servers::Single(redis.url()), 2));
+    let sales = [sale_for_one(), Sale::new("other", &["/other"])];
+    let mut gateway = Gateway::start(settings, &sales).await;
+    let inside = joined(&gateway).await;
+    admitted(&inside).await;
+    let document = gateway.folder().join("checkpoint/other.json");
+    let whole = std::fs::read(&document).unwrap();
+    std::fs::write(&document, &whole[1..]).unwrap();
+    // It does not know of that sale from its own file either.
+    let file = gateway.folder().join("gateway-1/ropeline.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let at = text.find("[[sale]]").unwrap();
+    let ours = text[at..].split("[[sale]]").find(|sale| sale.contains("\"drop\"")).unwrap();
+    std::fs::write(&file, format!("{}[[sale]]{ours}", &text[..at])).unwrap();
+    let node = &mut gateway.nodes_mut()[1];
+    node.process().kill();
+    node.restart().await;
+
+    let node = &gateway.nodes()[1];
+    let (status, said) = node.readiness().await;
+    assert!(status == StatusCode::OK && said.contains("sale other") && said.contains("other.json"), "{said}");
+    assert_eq!(inside.only_at(node).visit(PAGE).await.text(), BODY);
+    let stranger = Visitor::new(&gateway).only_at(node);
+    assert_eq!(stranger.join(SALE).await.status, StatusCode::OK);
+    assert_eq!(stranger.visit("/other").await.status, StatusCode::SERVICE_UNAVAILABLE, "nobody protects it");
+    std::fs::write(&document, &whole).unwrap();
+    until("it knows all sales", || async { (node.readiness().await.1 == "ready\n").then_some(()) }).await;
+    assert_ne!(stranger.visit("/other").await.text(), BODY, "nobody protects it");
+    assert_eq!(stranger.visit("/elsewhere").await.text(), BODY);
+}
+
+#[tokio::test]
 async fn a_sale_may_let_everybody_in_while_its_store_is_away_for_at_most_so_long() {
     let open_for = sale_for_one().set("store_away", r#"{ open_for = "8s" }"#);
     let mut place = Place::open(open_for).await;
