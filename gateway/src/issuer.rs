@@ -118,17 +118,10 @@ mod tests {
     use ropeline_token::{KeySet, SigningKey};
 
     use super::*;
-    use crate::keys::{KeyRing, KeyState, LoadedKey};
 
     #[test]
     fn no_two_who_are_let_in_without_the_queue_have_a_token_of_one_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let ring = |seed: u8| {
-            let path = folder.path().join(format!("{seed}.jwk"));
-            std::fs::write(&path, SigningKey::from_seed([seed; 32]).to_private_jwk()).unwrap();
-            KeyRing::new(vec![(LoadedKey::read(&path).unwrap(), KeyState::Sign)]).unwrap()
-        };
-        let keys = Keys { ticket: ring(1), admission: ring(2), invitation: None };
+        let keys = Keys::of_seeds(1, 2);
         let issuer = Issuer::new("shop".to_owned(), Arc::new(keys));
         let known = KeySet::new([SigningKey::from_seed([2; 32]).public_key()]).unwrap();
         let name = |visitor: &str| {

@@ -1,5 +1,18 @@
 use super::*;
 
+impl Keys {
+    /// Signs tickets and admission tokens with the keys of these seeds, and takes no invitation.
+    pub(crate) fn of_seeds(ticket: u8, admission: u8) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let ring = |seed: u8| {
+            let path = folder.path().join(format!("{seed}.jwk"));
+            std::fs::write(&path, SigningKey::from_seed([seed; 32]).to_private_jwk()).unwrap();
+            KeyRing::new(vec![(LoadedKey::read(&path).unwrap(), KeyState::Sign)]).unwrap()
+        };
+        Self { ticket: ring(ticket), admission: ring(admission), invitation: None }
+    }
+}
+
 #[test]
 fn a_ring_needs_exactly_one_private_key_that_signs() {
     let folder = tempfile::tempdir().unwrap();

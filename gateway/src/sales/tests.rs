@@ -4,11 +4,10 @@ use ropeline_decision::PathPattern;
 use ropeline_queue::RawDefinition;
 use ropeline_store::{RedisCheckpoint, RedisServers, RedisSettings, RedisStore, RedisTls};
 use ropeline_test_redis::{Durable, Server};
-use ropeline_token::{Leeway, SigningKey};
+use ropeline_token::Leeway;
 
 use super::*;
 use crate::edge::decider::Decides;
-use crate::keys::{KeyRing, KeyState, LoadedKey};
 use crate::metrics::Metrics;
 
 /// Gateways on a Redis, and its checkpoint.
@@ -32,13 +31,7 @@ impl Shared {
 
     /// The sales of a gateway that starts, of which those named are configured.
     fn sales(&self, configured: &[&str]) -> Sales {
-        let folder = tempfile::tempdir().unwrap();
-        let ring = |seed: u8| {
-            let path = folder.path().join(format!("{seed}.jwk"));
-            std::fs::write(&path, SigningKey::from_seed([seed; 32]).to_private_jwk()).unwrap();
-            KeyRing::new(vec![(LoadedKey::read(&path).unwrap(), KeyState::Sign)]).unwrap()
-        };
-        let keys = Arc::new(Keys { ticket: ring(1), admission: ring(2), invitation: None });
+        let keys = Arc::new(Keys::of_seeds(1, 2));
         let rules = PolicyRules {
             issuer: "shop".to_owned(),
             leeway: Leeway::default(),

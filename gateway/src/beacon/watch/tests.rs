@@ -15,7 +15,7 @@ use super::*;
 use crate::beacon::relays::tests::{Manner, ROUND, TestRelay};
 use crate::draw_document::DrawDocument;
 use crate::edge::decider::{Decider, Decides};
-use crate::keys::{KeyRing, KeyState, Keys, LoadedKey};
+use crate::keys::Keys;
 use crate::page::Room;
 use crate::sales::PolicyRules;
 
@@ -59,12 +59,7 @@ struct TestGateway {
 impl Scene {
     async fn new(fallback: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let ring = |seed: u8| {
-            let path = folder.path().join(format!("{seed}.jwk"));
-            std::fs::write(&path, SigningKey::from_seed([seed; 32]).to_private_jwk()).unwrap();
-            KeyRing::new(vec![(LoadedKey::read(&path).unwrap(), KeyState::Sign)]).unwrap()
-        };
-        let keys = Arc::new(Keys { ticket: ring(1), admission: ring(2), invitation: None });
+        let keys = Arc::new(Keys::of_seeds(1, 2));
         let clock = Arc::new(TestClock(AtomicU64::new(CLOSES_AT.0 - 60_000)));
         let store =
             EmbeddedStore::open(folder.path().join("q.redb"), Arc::clone(&clock) as Arc<dyn Clock>).unwrap();

@@ -1,19 +1,11 @@
 use ropeline_queue::{DrawDefinition, Queue, RawDefinition, StoreAway, UnixMillis};
-use ropeline_token::SigningKey;
 
 use super::*;
-use crate::keys::{KeyRing, KeyState, LoadedKey};
 
 const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
 
 fn renderer() -> Renderer {
-    let folder = tempfile::tempdir().unwrap();
-    let ring = |seed: u8| {
-        let path = folder.path().join(format!("{seed}.jwk"));
-        std::fs::write(&path, SigningKey::from_seed([seed; 32]).to_private_jwk()).unwrap();
-        KeyRing::new(vec![(LoadedKey::read(&path).unwrap(), KeyState::Sign)]).unwrap()
-    };
-    let keys = Keys { ticket: ring(1), admission: ring(2), invitation: None };
+    let keys = Keys::of_seeds(1, 2);
     Renderer::new(Arc::new(page::Room::new().unwrap()), "/q".to_owned(), Arc::new(keys))
 }
 
