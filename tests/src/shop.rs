@@ -17,11 +17,21 @@ pub const BODY: &str = "the shop itself";
 #[derive(Debug)]
 pub struct Shop {
     address: SocketAddr,
-    received: Arc<Mutex<Vec<Vec<u8>>>>,
+    received: Arc<Mutex<Record>>,
     says: Arc<Mutex<String>>,
     /// False while every request waits for its answer.
     answers: watch::Sender<bool>,
     server: JoinHandle<()>,
+}
+
+/// What has come so far.
+#[derive(Debug, Default)]
+struct Record {
+    /// Every byte, by connection.
+    connections: Vec<Vec<u8>>,
+    /// The whole requests, in the order in which they came: a gateway keeps several connections, so that theirs
+    /// is another.
+    requests: Vec<Received>,
 }
 
 /// A request as the shop read it.
@@ -42,14 +52,14 @@ impl Shop {
     pub async fn open() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("its address");
-        let received = Arc::new(Mutex::new(Vec::new()));
+        let received = Arc::new(Mutex::new(Record::default()));
         let says = Arc::new(Mutex::new(String::new()));
         let (answers, answering) = watch::channel(true);
-        let (connections, words) = (Arc::clone(&received), Arc::clone(&says));
+        let (record, words) = (Arc::clone(&received), Arc::clone(&says));
         let server = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (connections, words) = (Arc::clone(&connections), Arc::clone(&words));
-                tokio::spawn(serve(stream, connections, words, answering.clone()));
+                let (record, words) = (Arc::clone(&record), Arc::clone(&words));
+                tokio::spawn(serve(stream, record, words, answering.clone()));
             }
         });
         Self { address, received, says, answers, server }
@@ -74,20 +84,12 @@ impl Shop {
     /// Every byte received so far, connection by connection; connections that sent nothing are left out.
     pub fn bytes(&self) -> Vec<Vec<u8>> {
         let received = self.received.lock().expect("no panic while recording");
-        received.iter().filter(|bytes| !bytes.is_empty()).cloned().collect()
+        received.connections.iter().filter(|bytes| !bytes.is_empty()).cloned().collect()
     }
 
-    /// The whole requests received so far; a beginning of one is not among them.
+    /// The whole requests received so far, in the order in which they came; a beginning of one is not among them.
     pub fn requests(&self) -> Vec<Received> {
-        let mut requests = Vec::new();
-        for bytes in self.bytes() {
-            let mut rest = bytes.as_slice();
-            while let Some((request, used)) = parse(rest) {
-                requests.push(request);
-                rest = &rest[used..];
-            }
-        }
-        requests
+        self.received.lock().expect("no panic while recording").requests.clone()
     }
 }
 
@@ -108,22 +110,29 @@ impl Received {
 
 async fn serve(
     mut stream: TcpStream,
-    connections: Arc<Mutex<Vec<Vec<u8>>>>,
+    record: Arc<Mutex<Record>>,
     says: Arc<Mutex<String>>,
     mut answers: watch::Receiver<bool>,
 ) {
     let index = {
-        let mut connections = connections.lock().expect("no panic while recording");
+        let connections = &mut record.lock().expect("no panic while recording").connections;
         connections.push(Vec::new());
         connections.len() - 1
     };
     let (mut pending, mut buffer) = (Vec::new(), vec![0; 16_384]);
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
-        connections.lock().expect("no panic while recording")[index].extend_from_slice(&buffer[..count]);
         pending.extend_from_slice(&buffer[..count]);
-        while let Some((request, used)) = parse(&pending) {
-            pending.drain(..used);
-            let body = if request.line.starts_with("HEAD ") { "" } else { BODY };
+        let mut bodies = Vec::new();
+        {
+            let mut record = record.lock().expect("no panic while recording");
+            record.connections[index].extend_from_slice(&buffer[..count]);
+            while let Some((request, used)) = parse(&pending) {
+                pending.drain(..used);
+                bodies.push(if request.line.starts_with("HEAD ") { "" } else { BODY });
+                record.requests.push(request);
+            }
+        }
+        for body in bodies {
             if answers.wait_for(|answers| *answers).await.is_err() {
                 return;
             }
