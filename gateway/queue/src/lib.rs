@@ -38,7 +38,7 @@ pub use outcome::{
     PauseReason, TickInput, Update,
 };
 pub use pacer::{ClaimRatio, Pacer};
-pub use queue::Queue;
+pub use queue::{PutBack, Queue};
 pub use reach::Reach;
 pub use state::{Core, DrawRecord, Totals};
 pub use text::{Misplaced, misplaced};

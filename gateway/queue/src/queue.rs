@@ -18,6 +18,7 @@ use crate::view::{DrawView, LineView, SaleView};
 use crate::visitors::{InsertError, VisitorMap};
 
 use self::journal::{Journal, Step};
+pub use self::putting_back::PutBack;
 
 mod calling;
 mod clock;
@@ -27,6 +28,7 @@ mod lanes;
 mod loss;
 mod missing;
 mod operator;
+mod putting_back;
 mod replica;
 mod shared_health;
 #[cfg(test)]
@@ -460,7 +462,12 @@ impl Queue {
     /// When the queue never gave the ticket.
     pub fn leave(&mut self, position: Position, now: UnixMillis) -> Result<(), LeaveRefusal> {
         self.advance(now);
-        let arrival = position.arrival;
+        self.take_out(position.arrival)?;
+        self.call_earned();
+        Ok(())
+    }
+
+    fn take_out(&mut self, arrival: Arrival) -> Result<(), LeaveRefusal> {
         if self.core.lane_of(arrival).is_none() {
             return Err(LeaveRefusal::Unknown);
         }
@@ -480,7 +487,6 @@ impl Queue {
         self.vacate(arrival);
         self.core.totals.left += 1;
         self.pending.core = true;
-        self.call_earned();
         Ok(())
     }
 

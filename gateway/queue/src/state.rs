@@ -61,6 +61,9 @@ pub struct Core {
 pub(crate) struct Unseen {
     /// How many at most.
     pub(crate) count: u64,
+    /// They were inside by then.
+    #[serde(default)]
+    pub(crate) as_of: UnixMillis,
     /// Until when.
     pub(crate) until: UnixMillis,
 }

@@ -107,7 +107,7 @@ impl Queue {
         }
     }
 
-    fn busy(&self) -> u64 {
+    pub(super) fn busy(&self) -> u64 {
         let unseen = self.core.unseen.filter(|unseen| self.core.last_now < unseen.until);
         let unseen = unseen.map_or(0, |unseen| unseen.count);
         self.active().saturating_add(self.unclaimed()).saturating_add(unseen)

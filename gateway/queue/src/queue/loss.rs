@@ -9,14 +9,14 @@ use std::ops::Range;
 use crate::calls::CallBatch;
 use crate::definition::SaleDefinition;
 use crate::lane::Lane;
-use crate::outcome::{AdmissionRecord, AdmissionState, JoinRecord};
+use crate::outcome::{AdmissionState, JoinRecord};
 use crate::pacer::ONE_CALL;
 use crate::poll::LONGEST_MS;
 use crate::queue::journal::Step;
 use crate::queue::{Admission, Queue};
 use crate::reach::Reach;
 use crate::state::{Core, Stage, Unseen};
-use crate::types::{Arrival, MAX_ARRIVALS, Place, Position, UnixMillis};
+use crate::types::{Arrival, MAX_ARRIVALS, Place, UnixMillis};
 
 impl Queue {
     /// The sale as far as it is known without its visitors: each of them has to show up again.
@@ -31,7 +31,8 @@ impl Queue {
         let unseen = core.unseen.filter(|unseen| core.last_now < unseen.until);
         let count = inside.saturating_add(unseen.map_or(0, |unseen| unseen.count));
         core.totals.ended = core.totals.claimed;
-        core.unseen = Some(Unseen { count, until: core.last_now.plus(definition.lease_ms) });
+        core.unseen =
+            Some(Unseen { count, as_of: core.last_now, until: core.last_now.plus(definition.lease_ms) });
         core.awaiting_until = Some(core.last_now.plus(LONGEST_MS));
         Self::restore(definition, core, [], [], [])
     }
@@ -122,19 +123,38 @@ impl Queue {
     /// newer number that the visitor took meanwhile is given up for it, unless it was called.
     pub fn reenter(&mut self, ticket: JoinRecord, now: UnixMillis) -> bool {
         self.advance(now);
-        let JoinRecord { arrival, visitor, .. } = ticket;
+        let arrival = ticket.arrival;
         let state = self.admissions.get(&arrival).map(|admission| admission.state);
-        let missing = self.was_skipped(arrival)
+        let over = matches!(state, Some(AdmissionState::Ended | AdmissionState::Lapsed));
+        if !self.enter_again(ticket, over) {
+            return false;
+        }
+        // Who has claimed before showing up has a state already.
+        if let Some(place) = self.place(arrival).filter(|place| state.is_none() && self.is_called(*place)) {
+            self.set(arrival, place, AdmissionState::RecallPending { lease_ms: None });
+        }
+        self.call_earned();
+        true
+    }
+
+    /// A loss has passed over the number, and whose it is may be put back on record.
+    pub(super) fn is_lacking(&self, arrival: Arrival) -> bool {
+        let state = self.admissions.get(&arrival).map(|admission| admission.state);
+        self.was_skipped(arrival)
             && self.holder(arrival).is_none()
             && !self.left.contains(&arrival)
             && !self.is_forgotten(arrival)
-            && state != Some(AdmissionState::Left);
-        if !missing {
+            && state != Some(AdmissionState::Left)
+    }
+
+    /// The visitor has the number again, unless a newer one is worth more: because it was called, or the old one is `over`.
+    pub(super) fn enter_again(&mut self, ticket: JoinRecord, over: bool) -> bool {
+        let JoinRecord { arrival, visitor, .. } = ticket;
+        if !self.is_lacking(arrival) {
             return false;
         }
         if let Some(held) = self.held(&visitor) {
             let uncalled = self.place(held.arrival).is_none_or(|place| !self.is_called(place));
-            let over = matches!(state, Some(AdmissionState::Ended | AdmissionState::Lapsed));
             let (lane, open) = (held.arrival.lane(), self.definition().open_lane());
             // Nobody goes back to the lane that takes everybody.
             let stays = if lane == arrival.lane() { held.arrival < arrival } else { Some(lane) != open };
@@ -148,91 +168,11 @@ impl Queue {
             return false;
         }
         self.pending.joins.push(ticket);
-        // Who has claimed before showing up has a state already.
-        match self.place(arrival).filter(|_| state.is_none()) {
-            Some(place) if self.is_called(place) => {
-                self.set(arrival, place, AdmissionState::RecallPending { lease_ms: None });
-            }
-            Some(place) => self.drop_left_place(place),
-            None => {}
+        if let Some(place) = self.place(arrival).filter(|place| !self.is_called(*place)) {
+            self.drop_left_place(place);
         }
         self.pending.core = true;
-        self.call_earned();
         true
-    }
-
-    /// Puts back on record what another replica knows and this one lacks since a loss: visitors under their numbers, and
-    /// admissions that still run. Answers with how many of both.
-    pub fn reenter_from(&mut self, other: &Self, now: UnixMillis) -> (u64, u64) {
-        let (mut visitors, mut admissions) = (0, 0);
-        self.leave_as_in(other, now);
-        let skipped: Vec<Range<u64>> =
-            self.core.lines.iter().flat_map(|line| line.skipped.iter().cloned()).collect();
-        for arrival in skipped.into_iter().flatten().map(Arrival) {
-            if let Some(ticket) = other.holder(arrival)
-                && self.reenter(ticket, now)
-            {
-                visitors += 1;
-            }
-        }
-        self.invitations_from(other);
-        let mut running: Vec<AdmissionRecord> = other.admissions().collect();
-        running.sort_unstable_by_key(|admission| admission.arrival);
-        for AdmissionRecord { arrival, place, state } in running {
-            let AdmissionState::Claimed { expires_at, .. } = state else { continue };
-            let held = self.admissions.get(&arrival).map(|held| held.state);
-            let over = matches!(
-                held,
-                Some(AdmissionState::Claimed { .. } | AdmissionState::Ended | AdmissionState::Left)
-            );
-            let called = self.is_called(place) && self.place(arrival) == Some(place);
-            let gone = self.left.contains(&arrival) || self.is_forgotten(arrival);
-            if expires_at <= self.core.last_now || over || !called || gone {
-                continue;
-            }
-            // The calls count whoever was not called a second time and is not missing.
-            if held.is_none()
-                && !self.is_absent(arrival)
-                && let Some(batch) = self.call_of(place).filter(|batch| !batch.lapsed)
-            {
-                batch.claimed += 1;
-            }
-            self.set(arrival, place, state);
-            self.core.totals.claimed += 1;
-            self.pending.core = true;
-            admissions += 1;
-        }
-        (visitors, admissions)
-    }
-
-    /// Puts back on record which invitations another replica knows to be used: by whoever holds their number here, too, and
-    /// by those who had been called and have given their number up.
-    fn invitations_from(&mut self, other: &Self) {
-        let used: Vec<JoinRecord> = other.lines.iter().flat_map(|line| line.invitations.iter()).collect();
-        for record in used {
-            let arrival = record.arrival.invited();
-            let visitor = |queue: &Self| queue.holder(arrival).map(|held| held.visitor);
-            let there = visitor(other);
-            let known = self.core.lane_of(arrival).is_some()
-                && !self.left.contains(&arrival)
-                && !self.is_forgotten(arrival);
-            if known && (there.is_none() || visitor(self) == there) && self.holder(record.arrival).is_none() {
-                self.keep_invitation(record);
-                self.pending.core = true;
-            }
-        }
-    }
-
-    /// Lets those leave who have left another replica.
-    fn leave_as_in(&mut self, other: &Self, now: UnixMillis) {
-        let called = other.admissions().filter(|admission| admission.state == AdmissionState::Left);
-        let mut gone: Vec<Arrival> = called.map(|admission| admission.arrival).chain(other.left()).collect();
-        gone.sort_unstable();
-        for arrival in gone {
-            let position = Position { arrival, place: self.place(arrival) };
-            // A number that is not known here needs no leaving.
-            let _ = self.leave(position, now);
-        }
     }
 
     /// The number was passed over by a loss, and nobody has shown up with it.

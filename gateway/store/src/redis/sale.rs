@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ropeline_queue::{Changes, Queue, SaleId, UnixMillis, Update};
+use ropeline_queue::{Arrival, Changes, PutBack, Queue, SaleId, UnixMillis, Update};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
@@ -36,6 +36,9 @@ const LOG_BYTES: &str = "4194304";
 
 /// How often a batch is run before it is given back to its callers. Who was too late once has a turn the next time.
 const ATTEMPTS: usize = 32;
+
+/// Visitors, and as many of what became of them, that are put back in one commit.
+const PUT_BACK: usize = 65_536;
 
 /// How long those before this gateway may take each until it asks again.
 const TURN: Duration = Duration::from_millis(1);
@@ -128,13 +131,20 @@ impl Batch {
     }
 }
 
+/// What was true before another gateway went on from less, as far as it is not yet put back.
+struct Former {
+    queue: Queue,
+    /// The next number to put back.
+    from: Arrival,
+}
+
 /// Serves one sale for as long as anybody may call.
 pub(super) struct Sale {
     pub(super) id: SaleId,
     pub(super) shared: Arc<Shared>,
     pub(super) replica: Option<Replica>,
     /// What went another way than the server has, and may know of visitors that the server has lost. The latest is last.
-    former: Vec<Queue>,
+    former: Vec<Former>,
     /// What the checkpoint is known to allow.
     marked: Mark,
     clock: Option<Steady>,
@@ -210,16 +220,22 @@ impl Sale {
             // A panic is a fault of ours in one call. The replica may then be half changed, Redis is not.
             let ran = catch_unwind(AssertUnwindSafe(|| {
                 self.marked.floor.pass(&mut replica.queue, now);
-                for former in self.former.iter().rev() {
-                    let (visitors, admissions) = replica.queue.reenter_from(former, now);
+                let mut put_back = PutBack::default();
+                if let Some(Former { queue, from }) = self.former.last() {
+                    put_back = replica.queue.reenter_from(queue, *from, PUT_BACK, now);
+                    let PutBack { visitors, admissions, .. } = put_back;
                     tracing::warn!(sale = %self.id, visitors, admissions, "put back what the server had lost");
                 }
-                for call in &mut batch.calls {
-                    call.run(&mut replica.queue, now);
+                // Nobody who is yet to be put back is to be taken for a stranger.
+                let all = put_back.next.is_none() && self.former.len() <= 1;
+                if all {
+                    for call in &mut batch.calls {
+                        call.run(&mut replica.queue, now);
+                    }
                 }
-                replica.queue.take_changes()
+                (replica.queue.take_changes(), put_back.next, all)
             }));
-            let Ok(mut changes) = ran else {
+            let Ok((mut changes, next, all)) = ran else {
                 self.replica = None;
                 return Err(StoreError::Unavailable {
                     reason: "a fault in Ropeline, see the panic before this".into(),
@@ -230,8 +246,11 @@ impl Sale {
             let moves = self.spreading.done(replica);
             if changes.is_empty() && moves.is_none() {
                 replica.queue.keep();
-                self.former.clear();
-                return Ok(());
+                self.went_on(next);
+                if all {
+                    return Ok(());
+                }
+                continue;
             }
             if let Err(error) = reach(&self.shared, &self.id, replica, orders, &mut self.marked).await {
                 replica.queue.undo();
@@ -267,9 +286,13 @@ impl Sale {
                     self.spreading.over();
                 }
                 self.spreading.filled |= changes.joins.iter().any(|join| keys::ends_group(join.arrival));
-                self.former.clear();
+                self.went_on(next);
                 self.waiting = false;
-                return Ok(());
+                if all {
+                    return Ok(());
+                }
+                now = self.catch_up(batch, inbox).await?;
+                continue;
             }
             self.waiting = true;
             if standing.status == Status::Since {
@@ -282,8 +305,12 @@ impl Sale {
                     if spread.is_some() {
                         self.spreading.over();
                     }
-                    self.former.clear();
-                    return Ok(());
+                    self.went_on(next);
+                    if all {
+                        return Ok(());
+                    }
+                    now = self.catch_up(batch, inbox).await?;
+                    continue;
                 }
                 Counts::one(&counts.conflicts);
                 replica.queue.undo();
@@ -301,6 +328,14 @@ impl Sale {
             now = self.catch_up(batch, inbox).await?;
         }
         Err(StoreError::Unavailable { reason: "other gateways were faster each time".into() })
+    }
+
+    /// What was to be put back from there on is put back up to `next`.
+    fn went_on(&mut self, next: Option<Arrival>) {
+        match (self.former.last_mut(), next) {
+            (Some(former), Some(next)) => former.from = next,
+            _ => drop(self.former.pop()),
+        }
     }
 
     /// Hears of everything that was committed before this, and answers with the time. If the batch is to be committed and
@@ -329,7 +364,8 @@ impl Sale {
                     false
                 }
                 Status::Other => {
-                    self.former.extend(self.replica.take().map(|replica| replica.queue));
+                    let former = self.replica.take().map(|replica| replica.queue);
+                    self.former.extend(former.map(|queue| Former { queue, from: Arrival(0) }));
                     false
                 }
                 Status::Since => {

@@ -292,8 +292,8 @@ fn an_invitation_stays_used_after_a_loss_whoever_comes_back_first() {
     rig.queue = Queue::restore(two_lanes().check().unwrap(), early, [], [], []);
     rig.queue.skip(&Reach::of(&former.core), rig.now);
     assert!(rig.queue.reenter(shown, rig.now));
-    rig.queue.reenter_from(&former, rig.now);
-    rig.queue.reenter_from(&former, rig.now);
+    rig.queue.reenter_from(&former, Arrival(0), usize::MAX, rig.now);
+    rig.queue.reenter_from(&former, Arrival(0), usize::MAX, rig.now);
     for once in [1, 2] {
         assert_eq!(rig.invited(9, Some(once)), Err(JoinRefusal::InvitationUsed), "{once}");
     }

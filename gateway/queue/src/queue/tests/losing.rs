@@ -233,10 +233,18 @@ impl World {
             assert!(self.queue.held(&ticket.visitor).is_some(), "{ticket:?} was not taken back");
         }
         if gateway {
-            self.queue.reenter_from(&former, self.now);
+            let mut from = Some(Arrival(0));
+            while let Some(at) = from {
+                from = self.queue.reenter_from(&former, at, 3, self.now).next;
+            }
             let visitors = former.joins().filter(|record| !record.arrival.is_invitation());
             for (arrival, record) in visitors.map(|record| (record.arrival, record)) {
                 let held = self.queue.held(&record.visitor).map(|held| held.arrival);
+                if former.is_used_up(arrival) {
+                    // Of no more worth than a newer one.
+                    assert!(held.is_some(), "{record:?}, whom a gateway knew, is not known");
+                    continue;
+                }
                 self.give_up_newer(&record);
                 // An older one, of an earlier loss, may have been shown.
                 let back = held.is_some_and(|held| held <= arrival);
@@ -333,6 +341,110 @@ fn the_room_of_those_who_were_inside_when_everything_was_lost_is_kept_for_a_leas
     }
     rig.pass(1_000);
     assert_eq!(rig.queue.core.lines.first.serving, Place(6));
+}
+
+/// Of twelve visitors two are inside, one has been, two have lapsed, and one of those waits for the second call. All is lost,
+/// and a gateway that goes on with nothing meets one that knows them.
+fn lost_and_known() -> (Rig, Queue, Vec<Arrival>) {
+    let mut rig = Rig::new(open_sale(4));
+    let crowd = rig.crowd(12);
+    rig.tick();
+    rig.claim(crowd[1]).unwrap();
+    rig.queue.lease(crowd[1], LeaseEvent::Ended, rig.now);
+    rig.pass(60_000);
+    // The others of the first call have lapsed.
+    assert_eq!(rig.claim(crowd[2]), Err(ClaimRefusal::RecallPending));
+    rig.claim(crowd[5]).unwrap();
+    rig.pass(1_000);
+    let early = rig.queue.core.clone();
+    rig.pass(1_000);
+    rig.claim(crowd[6]).unwrap();
+    let former = rig.queue;
+    let reach = Reach { lines: Lines::new(1, |_| line(300)), ..Reach::of(&former.core) };
+    rig.queue = Queue::without_visitors(SaleDefinition::clone(former.definition()), early);
+    rig.queue.skip(&reach, rig.now);
+    rig.tick();
+    (rig, former, crowd)
+}
+
+fn put_back(rig: &mut Rig, former: &Queue, most: usize) -> PutBack {
+    let (mut sum, mut from) = (PutBack::default(), Some(Arrival(0)));
+    while let Some(at) = from {
+        let back = rig.queue.reenter_from(former, at, most, rig.now);
+        sum.visitors += back.visitors;
+        sum.admissions += back.admissions;
+        from = back.next;
+    }
+    sum
+}
+
+#[test]
+fn nobody_is_admitted_twice_where_a_gateway_that_knows_nothing_went_on_first() {
+    for most in [1, 2, usize::MAX] {
+        let (mut rig, former, crowd) = lost_and_known();
+        let back = put_back(&mut rig, &former, most);
+        assert_eq!(back.visitors, 12);
+        assert!(rig.queue.joins().eq(former.joins()));
+        assert_eq!(rig.claim(crowd[1]), Err(ClaimRefusal::Ended));
+        for arrival in [2, 5, 6].map(|at| crowd[at]) {
+            assert_eq!(rig.queue.admissions[&arrival], former.admissions[&arrival]);
+        }
+        // Nobody is called again whose call has lapsed, unless they had asked for that.
+        assert_eq!(rig.queue.admissions.get(&crowd[0]), None);
+        assert_eq!(former.admissions.get(&crowd[0]), None);
+        assert_eq!(rig.queue.admissions.len(), former.admissions.len());
+        let inside = |queue: &Queue| queue.core.totals.claimed - queue.core.totals.ended;
+        assert_eq!(inside(&rig.queue), inside(&former));
+    }
+}
+
+#[test]
+fn who_is_inside_again_takes_the_room_of_one_where_all_are_known_again() {
+    let (mut rig, former, crowd) = lost_and_known();
+    let busy = former.busy();
+    assert!(rig.queue.busy() >= busy);
+    put_back(&mut rig, &former, 2);
+    assert_eq!((rig.queue.busy(), rig.queue.awaits_absent()), (busy, false));
+    // The sale goes on where it was.
+    let mut former = former;
+    for at in [5, 6] {
+        rig.queue.lease(crowd[at], LeaseEvent::Ended, rig.now);
+        former.lease(crowd[at], LeaseEvent::Ended, rig.now);
+    }
+    rig.tick();
+    assert_eq!(rig.queue.core.lines.first.serving, Place(10));
+    assert_eq!(former.core.lines.first.serving, Place(10));
+    assert_eq!(rig.queue.admissions, former.admissions);
+}
+
+#[test]
+fn who_knows_but_some_does_not_end_the_wait_for_the_others() {
+    let (mut rig, former, _) = lost_and_known();
+    let joins: Vec<JoinRecord> = former.joins().filter(|join| join.arrival.0 < 10).collect();
+    let admissions: Vec<AdmissionRecord> = former.admissions().collect();
+    let definition = SaleDefinition::clone(former.definition());
+    let mut core = former.core.clone();
+    // It, too, has once passed over somebody.
+    core.lines.first.skipped.push(10..12);
+    let some = Queue::restore(definition, core, joins, admissions, []);
+    put_back(&mut rig, &some, usize::MAX);
+    assert!(rig.queue.awaits_absent());
+    put_back(&mut rig, &former, usize::MAX);
+    assert!(!rig.queue.awaits_absent());
+}
+
+#[test]
+fn who_came_in_after_an_older_loss_is_not_taken_for_one_of_the_unseen() {
+    let (mut rig, mut former, crowd) = lost_and_known();
+    rig.pass(5_000);
+    former.claim(Position { arrival: crowd[7], place: Some(Place(7)) }, rig.now).unwrap();
+    let unseen = |queue: &Queue| queue.core.unseen.unwrap().count;
+    assert_eq!(unseen(&rig.queue), 1);
+    for (at, left) in [(7, 1), (6, 1), (5, 0)] {
+        let record = former.admissions().find(|record| record.arrival == crowd[at]).unwrap();
+        assert!(rig.queue.admit_as_in(record));
+        assert_eq!(unseen(&rig.queue), left, "{at}");
+    }
 }
 
 #[test]

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ropeline_queue::{Command, DrawDefinition, PauseReason, Phase, Stock, TickInput};
+use ropeline_queue::{
+    Arrival, ClaimRefusal, Command, DrawDefinition, LeaseEvent, PauseReason, Phase, Position, Stock,
+    TickInput,
+};
 use ropeline_test_redis::{Durable, Server, eventually};
 
 use super::fixture::settings;
@@ -146,6 +149,34 @@ async fn a_gateway_that_knows_more_puts_it_back_after_another_went_on() {
     scene.history.check();
     scene.history.check_cap(u64::from(CAP));
     scene.everybody_comes_back(&less).await;
+}
+
+/// The sale is large enough to be put back in parts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_knows_all_puts_it_back_after_one_that_knew_nothing_went_on() {
+    let mut scene = Scene::new(Durable::Never).await;
+    let knowing = scene.gateway();
+    for first in (0..70_000).step_by(3_500) {
+        scene.join(&knowing, first..first + 3_500).await;
+    }
+    scene.tick(&knowing).await;
+    scene.claim(&knowing, 0..10).await;
+    knowing.lease(&sale(), Arrival(3), LeaseEvent::Ended).await.unwrap();
+    let before = scene.tick(&knowing).await;
+    scene.server.again_empty();
+    let fresh = scene.gateway();
+    let lost = scene.tick(&fresh).await;
+    assert_eq!((lost.active, lost.losses), (0, 1));
+    // Without any ticket being shown.
+    scene.join(&knowing, 69_990..70_000).await;
+    let after = scene.tick(&fresh).await;
+    assert_eq!((after.active, after.unclaimed), (before.active, before.unclaimed));
+    let position = Position { arrival: Arrival(3), ..after.position(Arrival(3)) };
+    assert_eq!(fresh.claim(&sale(), position).await.unwrap(), Err(ClaimRefusal::Ended));
+    scene.join(&fresh, 0..1_000).await;
+    scene.join(&scene.gateway(), 64_000..68_000).await;
+    scene.history.check();
+    scene.history.check_admissions(u64::from(CAP));
 }
 
 /// What was published of a draw stays true, where nobody but the checkpoint remembers it.
