@@ -106,7 +106,7 @@ impl Shared {
         }
         let now = clock.as_ref().map_or(UnixMillis(found.now_ms), |clock| clock.now());
         if let Some(checkpoint) = checkpoint
-            && checkpoint.read(&sale).await?.is_some()
+            && checkpoint.read(&sale, now).await?.is_some()
         {
             // Redis has lost it; the next call puts it back.
             return Err(StoreError::SaleExists(sale));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::common::*;
 
 /// How long whoever joins after a loss may be kept waiting for those whom it has passed over.
-const MISSING: Duration = Duration::from_secs(60);
+const MISSING: Duration = Duration::from_secs(75);
 
 /// Fifteen who wait behind three who are inside, and what each was told.
 struct Crowd {

@@ -140,7 +140,7 @@ async fn with_its_checkpoint_in_postgresql_no_number_is_given_twice_after_redis_
     admitted(&waiting).await;
     assert_eq!(waiting.visit(PAGE).await.text(), BODY);
     // Who is new waits until all who may be missing have had the time to show up.
-    let limit = Duration::from_secs(60) + PATIENCE;
+    let limit = Duration::from_secs(75) + PATIENCE;
     within(limit, "the stranger is called", || async {
         (stranger.claim(SALE).await.status == StatusCode::OK).then_some(())
     })

@@ -18,9 +18,14 @@ use crate::reach::Reach;
 use crate::state::{Core, Stage, Unseen};
 use crate::types::{Arrival, MAX_ARRIVALS, Place, UnixMillis};
 
+/// Until everybody has asked once more, however slow the network is.
+pub(super) const SHOW_UP_MS: u64 = LONGEST_MS + 15_000;
+
 impl Queue {
-    /// The sale as far as it is known without its visitors: each of them has to show up again.
-    pub fn without_visitors(definition: SaleDefinition, mut core: Core) -> Self {
+    /// The sale as far as it is known without its visitors: each of them has to show up again, from now on.
+    pub fn without_visitors(definition: SaleDefinition, mut core: Core, now: UnixMillis) -> Self {
+        let as_of = core.last_now;
+        core.last_now = as_of.max(now);
         // Of those who were forgotten nothing is left to lose; those of a draw never are.
         for line in core.lines.iter_mut() {
             let known = [line.drawn(), line.forgotten().end.0..line.next_arrival];
@@ -28,12 +33,11 @@ impl Queue {
         }
         // Every lease that ran is known by its number alone.
         let inside = core.totals.claimed.saturating_sub(core.totals.ended);
-        let unseen = core.unseen.filter(|unseen| core.last_now < unseen.until);
+        let unseen = core.unseen.filter(|unseen| as_of < unseen.until);
         let count = inside.saturating_add(unseen.map_or(0, |unseen| unseen.count));
         core.totals.ended = core.totals.claimed;
-        core.unseen =
-            Some(Unseen { count, as_of: core.last_now, until: core.last_now.plus(definition.lease_ms) });
-        core.awaiting_until = Some(core.last_now.plus(LONGEST_MS));
+        core.unseen = Some(Unseen { count, as_of, until: core.last_now.plus(definition.lease_ms) });
+        core.awaiting_until = Some(core.last_now.plus(SHOW_UP_MS));
         Self::restore(definition, core, [], [], [])
     }
 
@@ -47,7 +51,7 @@ impl Queue {
         // What was to be waited for when the sale was last heard of is waited for from now on.
         let (now, lease_ms) = (self.core.last_now, self.definition.lease_ms);
         if let Some(until) = self.core.awaiting_until.as_mut().filter(|until| before < **until) {
-            *until = now.plus(LONGEST_MS);
+            *until = now.plus(SHOW_UP_MS);
         }
         if let Some(unseen) = self.core.unseen.as_mut().filter(|unseen| before < unseen.until) {
             unseen.until = now.plus(lease_ms);

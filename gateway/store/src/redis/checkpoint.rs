@@ -208,11 +208,16 @@ impl Checkpoint {
         Ok(mark.and_then(|mark| mark.parse().ok()))
     }
 
-    /// The generation that went on last, and the sale as it was written down then, without its visitors.
-    pub(super) async fn read(&self, sale: &SaleId) -> Result<Option<(u64, Queue)>, StoreError> {
-        self.look(sale, |document| {
-            let read = document.map(|document| {
-                (document.generation, Queue::without_visitors(document.definition, document.core))
+    /// The generation that went on last, and the sale as it was written down then, without its visitors, who have from now
+    /// on to show up.
+    pub(super) async fn read(
+        &self,
+        sale: &SaleId,
+        now: UnixMillis,
+    ) -> Result<Option<(u64, Queue)>, StoreError> {
+        self.look(sale, move |document| {
+            let read = document.map(|Document { generation, definition, core, .. }| {
+                (generation, Queue::without_visitors(definition, core, now))
             });
             Ok((None, read))
         })

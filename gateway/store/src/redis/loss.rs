@@ -59,8 +59,9 @@ impl Sale {
 
     /// The server knows no such sale, and neither does this gateway. The checkpoint may: all but its visitors.
     pub(super) async fn remember(&mut self, found: &Standing) -> Result<bool, StoreError> {
+        let now = self.now(found.now_ms);
         let Some(checkpoint) = &self.shared.checkpoint else { return Ok(false) };
-        let Some((generation, queue)) = checkpoint.read(&self.id).await? else { return Ok(false) };
+        let Some((generation, queue)) = checkpoint.read(&self.id, now).await? else { return Ok(false) };
         self.replica = Some(Replica {
             queue,
             version: 0,

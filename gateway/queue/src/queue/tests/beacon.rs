@@ -176,7 +176,8 @@ fn what_was_drawn_with_is_published_after_a_loss_as_before() {
                 rig.queue.command(&command, rig.now).unwrap();
             }
             let draw = rig.queue.core().draw();
-            let mut restored = Queue::without_visitors(sale(fallback).check().unwrap(), young.clone());
+            let mut restored =
+                Queue::without_visitors(sale(fallback).check().unwrap(), young.clone(), rig.now);
             let mut reach = Reach { draw, ..Reach::default() };
             reach.lines.first.next_arrival = Arrival(60);
             restored.skip(&reach, rig.now);

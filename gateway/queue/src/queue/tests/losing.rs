@@ -273,7 +273,7 @@ fn numbers_that_a_loss_passed_over_take_no_room_after_the_next() {
     rig.pass(60_000);
     let serving = rig.queue.core.lines.first.serving;
     assert_eq!(serving, Place(1_002));
-    let mut restored = Queue::without_visitors(open_sale(12).check().unwrap(), early);
+    let mut restored = Queue::without_visitors(open_sale(12).check().unwrap(), early, rig.now);
     restored.skip(&Reach::of(&rig.queue.core), rig.now);
     let view = restored.view(rig.now);
     assert_eq!((view.serving, view.unclaimed, view.totals.called), (serving, 2, 2));
@@ -285,7 +285,7 @@ fn after_a_loss_of_everything_the_first_to_show_up_is_not_called_before_those_ah
         let mut rig = Rig::new(open_sale(3));
         let mut core = rig.queue.core.clone();
         core.lines.first.draw = drawn.unwrap_or(core.lines.first.draw);
-        rig.queue = Queue::without_visitors(open_sale(3).check().unwrap(), core.clone());
+        rig.queue = Queue::without_visitors(open_sale(3).check().unwrap(), core.clone(), rig.now);
         rig.queue.skip(&Reach { lines: Lines::new(1, |_| line(200)), ..Reach::of(&core) }, rig.now);
         let ticket = |queue: &Queue, at: u64| {
             let arrival = (0..200).map(Arrival).find(|arrival| queue.place(*arrival) == Some(Place(at)));
@@ -303,8 +303,9 @@ fn after_a_loss_of_everything_the_first_to_show_up_is_not_called_before_those_ah
         }
         assert_eq!(rig.queue.core.lines.first.serving, Place(1));
         // Then the sale goes on without whoever is missing.
-        rig.pass(59_750);
-        assert_eq!(rig.queue.core.lines.first.serving, Place(4));
+        rig.pass(74_750);
+        // By then the first call has lapsed.
+        assert_eq!(rig.queue.core.lines.first.serving, Place(5));
         rig.queue.definition = open_sale(1_000).check().unwrap().into();
         rig.pass(250);
         assert_eq!(rig.queue.core.lines.first.serving, Place(150), "the missing behind all were passed over");
@@ -323,7 +324,7 @@ fn the_room_of_those_who_were_inside_when_everything_was_lost_is_kept_for_a_leas
         rig.claim(*arrival).unwrap();
     }
     let core = rig.queue.core.clone();
-    rig.queue = Queue::without_visitors(open_sale(3).check().unwrap(), core.clone());
+    rig.queue = Queue::without_visitors(open_sale(3).check().unwrap(), core.clone(), rig.now);
     rig.queue.skip(&Reach { lines: Lines::new(1, |_| line(100)), ..Reach::of(&core) }, rig.now);
     for arrival in &crowd[3..] {
         let ticket = JoinRecord { arrival: *arrival, visitor: visitor(arrival.0), joined_at: 1_000 };
@@ -361,7 +362,7 @@ fn lost_and_known() -> (Rig, Queue, Vec<Arrival>) {
     rig.claim(crowd[6]).unwrap();
     let former = rig.queue;
     let reach = Reach { lines: Lines::new(1, |_| line(300)), ..Reach::of(&former.core) };
-    rig.queue = Queue::without_visitors(SaleDefinition::clone(former.definition()), early);
+    rig.queue = Queue::without_visitors(SaleDefinition::clone(former.definition()), early, rig.now);
     rig.queue.skip(&reach, rig.now);
     rig.tick();
     (rig, former, crowd)
@@ -447,11 +448,32 @@ fn who_came_in_after_an_older_loss_is_not_taken_for_one_of_the_unseen() {
     }
 }
 
+/// Nothing beyond what is written down was lost.
+#[test]
+fn the_wait_after_a_loss_of_everything_begins_when_it_is_found_out() {
+    let mut rig = Rig::new(open_sale(3));
+    let crowd = rig.crowd(8);
+    rig.tick();
+    for arrival in &crowd[..2] {
+        rig.claim(*arrival).unwrap();
+    }
+    let core = rig.queue.core.clone();
+    rig.now = rig.now.plus(3_600_000);
+    rig.queue = Queue::without_visitors(open_sale(3).check().unwrap(), core, rig.now);
+    rig.pass(74_999);
+    assert!(rig.queue.awaits_absent());
+    rig.pass(1);
+    assert!(!rig.queue.awaits_absent());
+    assert_eq!(rig.queue.busy(), 2);
+    rig.pass(225_000);
+    assert_eq!(rig.queue.busy(), 0);
+}
+
 #[test]
 fn a_second_loss_of_everything_is_told_as_another() {
     let rig = Rig::new(open_sale(12));
     let lose = |core: &Core| {
-        let mut queue = Queue::without_visitors(open_sale(12).check().unwrap(), core.clone());
+        let mut queue = Queue::without_visitors(open_sale(12).check().unwrap(), core.clone(), rig.now);
         queue.skip(&Reach { lines: Lines::new(1, |_| line(1_000)), ..Reach::of(core) }, rig.now);
         queue
     };

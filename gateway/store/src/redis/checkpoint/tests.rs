@@ -60,7 +60,7 @@ fn open(place: &RedisCheckpoint) -> Checkpoint {
 /// One test of all, because a database takes its time to start.
 async fn keeps_its_promises(place: &RedisCheckpoint) {
     let (one, two) = (open(place), open(place));
-    assert!(one.read(&sale()).await.unwrap().is_none());
+    assert!(one.read(&sale(), NOW).await.unwrap().is_none());
 
     // Ahead of use, in blocks.
     let mut queue = queue();
@@ -94,9 +94,9 @@ async fn keeps_its_promises(place: &RedisCheckpoint) {
     assert_eq!(two.reserve(&sale(), 1, Known::of("a", 1, &queue)).await.unwrap(), 4);
 
     // It is read by whoever comes later.
-    let (generation, read) = open(place).read(&sale()).await.unwrap().unwrap();
+    let (generation, read) = open(place).read(&sale(), NOW).await.unwrap().unwrap();
     assert_eq!((generation, read.definition()), (3, queue.definition()));
-    assert!(one.read(&"other".parse().unwrap()).await.unwrap().is_none());
+    assert!(one.read(&"other".parse().unwrap(), NOW).await.unwrap().is_none());
     // Whoever does not know of the sale learns of it; of one that was merely asked for there is nothing to learn.
     assert_eq!(one.mark(&sale()).await.unwrap(), None);
     for mark in [7, u64::MAX] {
@@ -152,7 +152,7 @@ async fn keeps_what_was_ordered(place: &RedisCheckpoint) {
         mark = checkpoint.reach(&id, 1, Known::of("a", 1, &queue)).await.unwrap();
         assert!(allows(&mark, &queue));
     }
-    let (_, read) = open(place).read(&id).await.unwrap().unwrap();
+    let (_, read) = open(place).read(&id, NOW).await.unwrap().unwrap();
     assert_eq!(read.definition(), queue.definition());
     assert_eq!(read.view(NOW).phase, queue.view(NOW).phase);
 }
@@ -297,7 +297,7 @@ mod in_postgres {
         server.psql("bare", "REVOKE CREATE ON SCHEMA public FROM PUBLIC; CREATE USER gateway");
         let url = url.replace("postgres@", "gateway@");
         let checkpoint = open(&RedisCheckpoint::Postgres(url.clone()));
-        refused(checkpoint.read(&sale()).await.map(drop));
+        refused(checkpoint.read(&sale(), NOW).await.map(drop));
         let page = include_str!("postgres.rs");
         let (_, sql) = page.split_once("//! ```sql\n").unwrap();
         let sql = sql.split_once("//! ```").unwrap().0.replace("//!", "").replace("the_user", "gateway");
