@@ -318,7 +318,7 @@ impl QueueStore for RedisStore {
     }
 
     async fn leave_mark(&self, sale: &SaleId) -> Result<(), StoreError> {
-        let (shared, sale, mark) = (Arc::clone(&self.shared), sale.clone(), u64::from_le_bytes(nonce()?));
+        let (shared, sale, mark) = (Arc::clone(&self.shared), sale.clone(), checkpoint::mark(nonce()?));
         let left = self.shared.link.spawn(async move {
             let Some(checkpoint) = &shared.checkpoint else { return Ok(()) };
             checkpoint.leave_mark(&sale, mark).await

@@ -22,12 +22,25 @@ use serde::{Deserialize, Serialize};
 use self::folder::Folder;
 #[cfg(feature = "postgres")]
 use self::postgres::Postgres;
+use super::entry::Nonce;
 use super::settings::RedisCheckpoint;
 use crate::StoreError;
+use crate::clock::wall_ms;
 
 /// Numbers that are written down at once. A loss passes over so many at most; at 100,000 joins a second it is written
 /// six times a second.
 const BLOCK: u64 = 16_384;
+
+/// After their last mark, gateways may still know the sale for so long: as long as Redis may be away.
+const MARKED_MS: u64 = 3_600_000;
+
+/// The low bits of a mark tell it from others of the same time.
+const MARK_BITS: u32 = 20;
+
+/// A mark that is left now.
+pub(super) fn mark(nonce: Nonce) -> u64 {
+    wall_ms() << MARK_BITS | u64::from_le_bytes(nonce) >> (u64::BITS - MARK_BITS)
+}
 
 /// How far a sale may go without asking again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -206,6 +219,12 @@ impl Checkpoint {
         };
         // One that is just being written says nothing yet.
         Ok(mark.and_then(|mark| mark.parse().ok()))
+    }
+
+    /// Somebody has reached the servers not long ago, and may know more than is written down.
+    pub(super) async fn is_marked(&self, sale: &SaleId) -> Result<bool, StoreError> {
+        let mark = self.mark(sale).await?;
+        Ok(mark.is_some_and(|mark| (mark >> MARK_BITS).abs_diff(wall_ms()) < MARKED_MS))
     }
 
     /// The generation that went on last, and the sale as it was written down then, without its visitors, who have from now

@@ -1,5 +1,7 @@
 //! When the server has changed, or has lost what it was told.
 
+use std::time::{Duration, Instant};
+
 use redis::Pipeline;
 use ropeline_queue::{Changes, Queue, SaleId};
 
@@ -19,6 +21,9 @@ use crate::records::{JOIN_BYTES, write_join};
 /// Keys in one pipeline: chunks of joins make about a megabyte.
 const CHUNKS_AT_ONCE: usize = 16;
 const BUCKETS_AT_ONCE: usize = 256;
+
+/// How long those who know the sale have to put it back, until a gateway that does not goes on from the checkpoint.
+const KNOWN_FOR: Duration = Duration::from_secs(10);
 
 impl Sale {
     /// The server has all that this gateway knows, but is not the one that took the last commit. What that one was told
@@ -57,11 +62,17 @@ impl Sale {
         Ok(Some(Line { name: name()?, generation }))
     }
 
-    /// The server knows no such sale, and neither does this gateway. The checkpoint may: all but its visitors.
+    /// The server knows no such sale, and neither does this gateway. The checkpoint may: all but its visitors. Those who know
+    /// them, too, come first.
     pub(super) async fn remember(&mut self, found: &Standing) -> Result<bool, StoreError> {
         let now = self.now(found.now_ms);
         let Some(checkpoint) = &self.shared.checkpoint else { return Ok(false) };
         let Some((generation, queue)) = checkpoint.read(&self.id, now).await? else { return Ok(false) };
+        let lost = *self.lost.get_or_insert_with(Instant::now);
+        if lost.elapsed() < KNOWN_FOR && checkpoint.is_marked(&self.id).await? {
+            let reason = "the server has lost the sale, which others may put back".to_owned();
+            return Err(StoreError::Unavailable { reason });
+        }
         self.replica = Some(Replica {
             queue,
             version: 0,

@@ -145,6 +145,8 @@ pub(super) struct Sale {
     pub(super) replica: Option<Replica>,
     /// What went another way than the server has, and may know of visitors that the server has lost. The latest is last.
     former: Vec<Former>,
+    /// Since when the server knows nothing of the sale, and neither does this gateway.
+    pub(super) lost: Option<Instant>,
     /// What the checkpoint is known to allow.
     marked: Mark,
     clock: Option<Steady>,
@@ -166,6 +168,7 @@ impl Sale {
             shared,
             replica: None,
             former: Vec::new(),
+            lost: None,
             marked: Mark::default(),
             clock: None,
             name,
@@ -347,6 +350,9 @@ impl Sale {
             batch.fill(inbox);
             let waits = batch.writes || self.waiting || self.spreading.is_done();
             let standing = self.ask(if waits { "wait" } else { "" }, "").await?;
+            if standing.status != Status::None {
+                self.lost = None;
+            }
             let current = match standing.status {
                 Status::None if self.replica.is_none() && !self.remember(&standing).await? => {
                     return Err(StoreError::UnknownSale(self.id.clone()));

@@ -151,7 +151,44 @@ async fn a_gateway_that_knows_more_puts_it_back_after_another_went_on() {
     scene.everybody_comes_back(&less).await;
 }
 
-/// The sale is large enough to be put back in parts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_knows_nothing_of_a_lost_sale_lets_those_who_know_it_put_it_back() {
+    let mut scene = Scene::new(Durable::Never).await;
+    let knowing = scene.gateway();
+    scene.join(&knowing, 0..300).await;
+    let before = scene.tick(&knowing).await;
+    scene.claim(&knowing, 0..10).await;
+    knowing.leave_mark(&sale()).await.unwrap();
+    scene.server.again_empty();
+    let fresh = scene.gateway();
+    for _ in 0..3 {
+        let waits = fresh.view(&sale()).await;
+        assert!(matches!(waits, Err(StoreError::Unavailable { .. })), "{waits:?}");
+    }
+    scene.tick(&knowing).await;
+    let after = scene.tick(&fresh).await;
+    assert_eq!((after.active, after.waiting, after.serving), (10, before.waiting, before.serving));
+    // Without any ticket being shown.
+    scene.join(&fresh, 0..300).await;
+    scene.claim(&fresh, 0..10).await;
+    scene.history.check();
+    scene.history.check_admissions(u64::from(CAP));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_who_know_a_lost_sale_are_not_waited_for_for_ever() {
+    let mut scene = Scene::new(Durable::Never).await;
+    let knowing = scene.gateway();
+    scene.join(&knowing, 0..300).await;
+    knowing.leave_mark(&sale()).await.unwrap();
+    drop(knowing);
+    scene.server.again_empty();
+    let fresh = scene.gateway();
+    assert_eq!(scene.tick(&fresh).await.losses, 1);
+    scene.everybody_comes_back(&fresh).await;
+}
+
+/// The sale is large enough to be put back in parts, and there is no sign of anybody who would.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_that_knows_all_puts_it_back_after_one_that_knew_nothing_went_on() {
     let mut scene = Scene::new(Durable::Never).await;
