@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::queue::Queue;
+use crate::queue::loss::SHOW_UP_MS;
 use crate::types::{Arrival, UnixMillis};
 
 impl Queue {
@@ -22,10 +23,22 @@ impl Queue {
         }
         self.core.lines[lane].skipped.extend(missing.iter().cloned());
         self.core.losses += 1;
+        if !missing.is_empty() {
+            // They have had no time to show up.
+            let until = self.core.last_now.plus(SHOW_UP_MS);
+            self.core.awaiting_until = self.core.awaiting_until.max(Some(until));
+        }
         for range in missing {
             self.add_absent_places(range);
         }
         self.pending.core = true;
         self.advanced_to = None;
+    }
+
+    /// A loss has passed over one of these numbers of one lane, and nobody has shown up with it.
+    pub fn misses_any(&self, arrivals: &Range<Arrival>) -> bool {
+        let Some(line) = self.core.lines.get(arrivals.start.lane()) else { return false };
+        let of_these = |range: &Range<u64>| range.start.max(arrivals.start.0)..range.end.min(arrivals.end.0);
+        line.skipped.iter().flat_map(of_these).any(|arrival| self.is_absent(Arrival(arrival)))
     }
 }

@@ -53,3 +53,27 @@ fn a_part_of_a_lane_that_is_not_there_is_not_missed() {
     rig.queue.miss(Arrival(5 << 32)..Arrival((5 << 32) + 10), rig.now);
     assert!(rig.queue.core.lines.first.skipped.is_empty());
 }
+
+#[test]
+fn nobody_is_called_past_those_of_a_lost_part_before_they_could_show_up() {
+    let mut rig = Rig::new(open_sale(4));
+    rig.crowd(20);
+    let tickets: Vec<JoinRecord> = rig.queue.joins().collect();
+    rig.queue = without(&rig.queue, &[6, 7]);
+    rig.queue.miss(Arrival(0)..Arrival(10), rig.now);
+    assert!(rig.queue.misses_any(&(Arrival(7)..Arrival(100))));
+    assert!(!rig.queue.misses_any(&(Arrival(8)..Arrival(100))));
+    let serving = |rig: &Rig| rig.queue.core.lines.first.serving;
+    rig.tick();
+    assert_eq!(serving(&rig), Place(4));
+    // The first window is over, and there is room for four more.
+    rig.pass(60_000);
+    assert_eq!(serving(&rig), Place(6), "somebody was called past who is missing");
+    assert!(rig.queue.reenter(tickets[6], rig.now));
+    rig.tick();
+    assert_eq!(serving(&rig), Place(7));
+    rig.pass(14_999);
+    assert_eq!(serving(&rig), Place(7));
+    rig.pass(1);
+    assert_eq!(serving(&rig), Place(9));
+}
