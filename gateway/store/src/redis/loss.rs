@@ -12,7 +12,7 @@ use super::link::Link;
 use super::replica::Replica;
 use super::report::Counts;
 use super::sale::{Line, Sale, commit, document, name, nonce};
-use super::spread::{self, Done, Spread, Step, full, packed};
+use super::spread::{self, Done, Spread, Step, full, packed, whole};
 use super::standing::{Standing, Status};
 use super::writes::Writes;
 use crate::StoreError;
@@ -138,10 +138,10 @@ pub(super) async fn list(link: &Link, sale: &SaleId) -> Result<(), StoreError> {
     link.ask::<u64>(redis::cmd("SADD").arg(keys::SALES).arg(sale.as_str())).await.map(drop)
 }
 
-/// Writes all joins and admissions under a base that nobody reads yet; groups that are full into slots of their own.
+/// Writes all joins and admissions under a base that nobody reads yet; groups that are whole into slots of their own.
 async fn upload(link: &Link, sale: &SaleId, base: &str, queue: &Queue) -> Result<Spread, StoreError> {
     let mut spread = Spread::default();
-    for group in full(queue) {
+    for group in whole(queue) {
         let step = Step::Copy { group, chunks: packed(queue, group), again: false };
         if let Done::Copied { group, digest, .. } = step.take(link, sale, base).await? {
             spread = spread.with(group, &digest);

@@ -115,6 +115,12 @@ pub(super) fn full(queue: &Queue) -> impl Iterator<Item = u64> {
     groups.filter(|group| !is_forgotten(queue, *group))
 }
 
+/// The full groups of which nobody is missing since a loss. Whoever shows up after the copies are made is kept beside them, in
+/// several times the memory.
+pub(super) fn whole(queue: &Queue) -> impl Iterator<Item = u64> {
+    full(queue).filter(|group| !queue.misses_any(&keys::arrivals(*group)))
+}
+
 fn is_forgotten(queue: &Queue, group: u64) -> bool {
     let arrivals = keys::arrivals(group);
     queue.forgotten().iter().any(|range| range.start <= arrivals.start && arrivals.end <= range.end)
@@ -219,6 +225,8 @@ pub(super) struct Spreading {
     pub(super) filled: bool,
     /// Since when a group has been full.
     seen: Option<(u64, Instant)>,
+    /// When a full group was last found of which somebody is missing.
+    partial: Option<Instant>,
     /// When something was last looked for or has failed, and what comes next.
     looked: Option<Instant>,
     next: u64,
@@ -259,6 +267,22 @@ impl Spreading {
         self.missing.dedup();
     }
 
+    /// A whole group that has no slot of its own. Where somebody is missing, which takes a while to find, it is not looked
+    /// for all the time.
+    fn unspread(&mut self, queue: &Queue, spread: &Spread) -> Option<u64> {
+        if self.partial.is_some_and(|found| found.elapsed() < OWN) {
+            return None;
+        }
+        self.partial = None;
+        for group in full(queue).filter(|group| !spread.has(*group)) {
+            if !queue.misses_any(&keys::arrivals(group)) {
+                return Some(group);
+            }
+            self.partial = Some(Instant::now());
+        }
+        None
+    }
+
     /// What to do next, if anything.
     fn step(&mut self, replica: &Replica) -> Option<Step> {
         let Replica { queue, spread, .. } = replica;
@@ -268,7 +292,7 @@ impl Spreading {
                 return Some(Step::Copy { group, chunks: packed(queue, group), again: true });
             }
         }
-        if let Some(group) = full(queue).find(|group| !spread.has(*group)) {
+        if let Some(group) = self.unspread(queue, spread) {
             let since = match self.seen {
                 Some((seen, since)) if seen == group => since,
                 _ => self.seen.insert((group, Instant::now())).1,
@@ -276,7 +300,7 @@ impl Spreading {
             if rested && (self.filled || since.elapsed() >= OWN) {
                 return Some(Step::Copy { group, chunks: packed(queue, group), again: false });
             }
-        } else {
+        } else if self.partial.is_none() {
             self.filled = false;
         }
         if !rested {

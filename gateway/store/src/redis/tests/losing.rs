@@ -9,7 +9,7 @@ use ropeline_queue::{
     Arrival, ClaimRefusal, Command, DrawDefinition, LeaseEvent, PauseReason, Phase, Position, Stock,
     TickInput,
 };
-use ropeline_test_redis::{Durable, Server, eventually};
+use ropeline_test_redis::{Durable, Reply, Server, eventually};
 
 use super::fixture::settings;
 use super::racing::{sale, visitor};
@@ -112,7 +112,7 @@ async fn a_replica_that_lacks_the_end_takes_over() {
         replica.info("replication", "slave_repl_offset")
             >= scene.server.info("replication", "master_repl_offset")
             && replica.info("replication", "master_link_status").is_none()
-            && replica.ask(&["EXISTS", "{rl:drop}:head"]) == ropeline_test_redis::Reply::Number(1)
+            && replica.ask(&["EXISTS", "{rl:drop}:head"]) == Reply::Number(1)
     });
     // Its link is cut: the master it looks for is not there.
     replica.ask(&["REPLICAOF", "127.0.0.1", "1"]);
@@ -204,10 +204,15 @@ async fn a_gateway_that_knows_all_puts_it_back_after_one_that_knew_nothing_went_
     let fresh = scene.gateway();
     let lost = scene.tick(&fresh).await;
     assert_eq!((lost.active, lost.losses), (0, 1));
+    let head = |field: &str| scene.server.ask(&["HGET", "{rl:drop}:head", field]);
+    assert_eq!(head("spread"), Reply::Text("{}".into()), "copies were made of nobody's joins");
     // Without any ticket being shown.
     scene.join(&knowing, 69_990..70_000).await;
     let after = scene.tick(&fresh).await;
     assert_eq!((after.active, after.unclaimed), (before.active, before.unclaimed));
+    let Reply::Text(base) = scene.server.ask(&["HGET", "{rl:drop}:head", "base"]) else { unreachable!() };
+    let bucket = format!("{{rl:drop}}:{base}:admissions:100");
+    assert_eq!(scene.server.ask(&["EXISTS", &bucket]), Reply::Number(0), "joins are kept one by one");
     let position = Position { arrival: Arrival(3), ..after.position(Arrival(3)) };
     assert_eq!(fresh.claim(&sale(), position).await.unwrap(), Err(ClaimRefusal::Ended));
     scene.join(&fresh, 0..1_000).await;
