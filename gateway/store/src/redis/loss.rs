@@ -18,6 +18,10 @@ use super::writes::Writes;
 use crate::StoreError;
 use crate::records::{JOIN_BYTES, write_join};
 
+/// How long a sale that could not be put back is left alone: each time twice as long.
+const SHORTEST_REST: Duration = Duration::from_millis(250);
+const LONGEST_REST: Duration = Duration::from_secs(16);
+
 /// Keys in one pipeline: chunks of joins make about a megabyte.
 const CHUNKS_AT_ONCE: usize = 16;
 const BUCKETS_AT_ONCE: usize = 256;
@@ -89,6 +93,18 @@ impl Sale {
     /// that is then replaced at once. Where this gateway itself `lacks` something of it, others may know more, and do not
     /// take the sale for the one they know.
     pub(super) async fn put_back(&mut self, found: &Standing, lacks: bool) -> Result<(), StoreError> {
+        if let Some((failed, rest)) = self.put_backs.failed
+            && failed.elapsed() < rest
+        {
+            let reason = "the sale could not be put back, which is tried again soon".to_owned();
+            return Err(StoreError::Unavailable { reason });
+        }
+        let put_back = self.try_to_put_back(found, lacks).await;
+        self.put_backs.ended(put_back.is_ok());
+        put_back
+    }
+
+    async fn try_to_put_back(&mut self, found: &Standing, lacks: bool) -> Result<(), StoreError> {
         let Some(line) = self.line(found.generation).await? else { return Ok(()) };
         let Some(replica) = &mut self.replica else { return Ok(()) };
         let base = line.name.clone();
@@ -97,7 +113,16 @@ impl Sale {
             "the server has lost a part of the sale, which is put back"
         );
         let link = &self.shared.link;
-        let spread = upload(link, &self.id, &base, &replica.queue).await?;
+        let spread = match upload(link, &self.id, &base, &replica.queue).await {
+            Ok(spread) => spread,
+            Err(error) => {
+                // Memory is perhaps what there was too little of.
+                if remove(link, &self.id, &base, &replica.queue).await.is_err() {
+                    self.put_backs.unused.push(base);
+                }
+                return Err(error);
+            }
+        };
         let version = replica.version + 1;
         let changes = Changes { core: true, definition: true, ..Changes::default() };
         let args = [
@@ -115,8 +140,12 @@ impl Sale {
             document(&spread)?,
         ];
         let keys = [keys::head(&self.id), keys::log(&self.id)];
+        // Until it is known what became of this, the base may be in use. After that nothing that is still under way does
+        // anything any more.
+        self.put_backs.unused.push(base.clone());
         let standing: Standing = link.run(&self.shared.scripts.replace, &keys, &args).await?;
-        let unused = if standing.status == Status::Done {
+        self.put_backs.unused.retain(|unused| *unused != standing.base);
+        if standing.status == Status::Done {
             Counts::one(&self.shared.counts.recoveries);
             list(link, &self.id).await?;
             replica.version = version;
@@ -124,12 +153,33 @@ impl Sale {
             replica.line = line.name;
             replica.generation = line.generation;
             replica.spread = spread;
-            std::mem::replace(&mut replica.base, base)
-        } else {
-            // Another gateway was faster.
-            base
-        };
-        remove(link, &self.id, &unused, &replica.queue).await
+            let before = std::mem::replace(&mut replica.base, base.clone());
+            self.put_backs.unused.retain(|unused| *unused != base);
+            self.put_backs.unused.push(before);
+        }
+        while let Some(base) = self.put_backs.unused.last() {
+            remove(link, &self.id, base, &replica.queue).await?;
+            self.put_backs.unused.pop();
+        }
+        Ok(())
+    }
+}
+
+/// How the sale was tried to be put back.
+#[derive(Default)]
+pub(super) struct PutBacks {
+    /// When it failed last, and how long it is left alone after that.
+    failed: Option<(Instant, Duration)>,
+    /// Bases that nobody reads, or will once it is known that they were not put in place.
+    unused: Vec<String>,
+}
+
+// === impl PutBacks ===
+
+impl PutBacks {
+    fn ended(&mut self, well: bool) {
+        let rest = self.failed.map_or(SHORTEST_REST, |(_, rest)| LONGEST_REST.min(rest * 2));
+        self.failed = (!well).then(|| (Instant::now(), rest));
     }
 }
 

@@ -16,6 +16,7 @@ use super::Shared;
 use super::checkpoint::{Known, Mark};
 use super::entry::{self, Nonce};
 use super::keys;
+use super::loss::PutBacks;
 use super::replica::Replica;
 use super::report::Counts;
 use super::spread::{Done, Spreading};
@@ -147,6 +148,7 @@ pub(super) struct Sale {
     former: Vec<Former>,
     /// Since when the server knows nothing of the sale, and neither does this gateway.
     pub(super) lost: Option<Instant>,
+    pub(super) put_backs: PutBacks,
     /// What the checkpoint is known to allow.
     marked: Mark,
     clock: Option<Steady>,
@@ -169,6 +171,7 @@ impl Sale {
             replica: None,
             former: Vec::new(),
             lost: None,
+            put_backs: PutBacks::default(),
             marked: Mark::default(),
             clock: None,
             name,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ropeline_queue::{
     Arrival, ClaimRefusal, Command, DrawDefinition, LeaseEvent, PauseReason, Phase, Position, Stock,
@@ -77,6 +77,34 @@ async fn an_emptied_server_is_filled_by_a_gateway() {
     scene.join(&store, 0..6_000).await;
     scene.claim(&other, 0..20).await;
     scene.everybody_comes_back(&other).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_that_does_not_fit_leaves_nothing_behind_and_is_put_back_once_it_does() {
+    let mut scene = Scene::new(Durable::Never).await;
+    let store = scene.gateway();
+    for first in (0..80_000).step_by(4_000) {
+        scene.join(&store, first..first + 4_000).await;
+    }
+    scene.server.again_empty();
+    let used: u64 = scene.server.info("memory", "used_memory").unwrap();
+    // Less than the sale needs.
+    scene.server.ask(&["CONFIG", "SET", "maxmemory", &(used + 1_000_000).to_string()]);
+    let mut refused = 0;
+    while refused < 3 {
+        let error = store.view(&sale()).await.unwrap_err().to_string();
+        refused += u32::from(error.contains("maxmemory"));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(
+        scene.server.ask(&["DBSIZE"]),
+        Reply::Number(0),
+        "something is left of a sale that is not there"
+    );
+    scene.server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    scene.join(&store, 0..1_000).await;
+    scene.join(&scene.gateway(), 79_000..80_000).await;
+    scene.history.check();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
