@@ -272,13 +272,16 @@ impl Sale {
                 Some(Done::Removed(group)) => writes.spread = Some(replica.spread.without(*group)),
                 Some(Done::Looked(..)) | None => {}
             }
-            let spread = writes.spread.clone();
+            let (spread, moving) = (writes.spread.clone(), moves.is_some());
             let committed = commit(&self.shared, replica, &self.name, &changes, nonce, writes, None).await;
             let standing = match committed {
                 Ok(standing) => standing,
                 Err(error) => {
                     // Whether it took effect is seen in the log by the next batch.
                     replica.queue.undo();
+                    if moving {
+                        self.spreading.failed();
+                    }
                     return Err(error);
                 }
             };

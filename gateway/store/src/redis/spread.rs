@@ -35,6 +35,9 @@ const OWN: Duration = Duration::from_secs(5);
 /// How often copies are looked for, and how soon after something has failed.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Each failure doubles that, up to so many.
+const MOST_FAILURES: u32 = 6;
+
 /// How long the others have to put back what a node has lost, until it is taken for lost.
 const MISSED_FOR: Duration = Duration::from_secs(10);
 
@@ -230,6 +233,8 @@ pub(super) struct Spreading {
     /// When something was last looked for or has failed, and what comes next.
     looked: Option<Instant>,
     next: u64,
+    /// How often what was done could not be committed, without success since.
+    failures: u32,
     /// What is not there, by others or by this gateway.
     missing: Vec<u64>,
     /// Since when groups have been missed that this gateway does not know.
@@ -259,6 +264,14 @@ impl Spreading {
     /// It is committed, or of no use.
     pub(super) fn over(&mut self) {
         self.done = None;
+        self.failures = 0;
+    }
+
+    /// It could not be committed: the sale goes on without it, and it is tried again after a while.
+    pub(super) fn failed(&mut self) {
+        self.done = None;
+        self.looked = Some(Instant::now());
+        self.failures = (self.failures + 1).min(MOST_FAILURES);
     }
 
     pub(super) fn want(&mut self, wanted: &str) {
@@ -286,7 +299,11 @@ impl Spreading {
     /// What to do next, if anything.
     fn step(&mut self, replica: &Replica) -> Option<Step> {
         let Replica { queue, spread, .. } = replica;
-        let rested = self.looked.is_none_or(|looked| looked.elapsed() >= LOOK);
+        let rest = LOOK * 2u32.pow(self.failures);
+        let rested = self.looked.is_none_or(|looked| looked.elapsed() >= rest);
+        if self.failures > 0 && !rested {
+            return None;
+        }
         while let Some(group) = self.missing.pop() {
             if spread.has(group) && !is_forgotten(queue, group) {
                 return Some(Step::Copy { group, chunks: packed(queue, group), again: true });

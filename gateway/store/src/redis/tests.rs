@@ -23,6 +23,10 @@
 //! | what the copies do not say is kept beside them | the same |
 //! | what changes after that, too | `spreading::copies_that_nobody_puts_back_are_passed_over_until_somebody_knows_them` |
 //! | who lacks something does not pass for who knows it | the same |
+//! | a move that fails is left alone for a while | `spreading::a_move_that_cannot_be_committed_does_not_stop_the_sale` |
+//! | who knows a lost sale comes before who does not | `losing::a_gateway_that_knows_nothing_of_a_lost_sale_lets_those_who_know_it_put_it_back` |
+//! | what became of the called is put back | `losing::a_gateway_that_knows_all_puts_it_back_after_one_that_knew_nothing_went_on` |
+//! | what is not put in place is removed | `losing::a_sale_that_does_not_fit_leaves_nothing_behind_and_is_put_back_once_it_does` |
 //! | copies are looked for | `spreading::copies_that_a_master_lost_are_put_back_by_who_knows_them` |
 //! | copies have a digest | the same |
 //! | copies that are missed are asked for | the same |

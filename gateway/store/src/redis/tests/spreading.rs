@@ -196,6 +196,26 @@ async fn whoever_stops_between_the_steps_of_moving_loses_nothing_and_leaves_noth
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_that_cannot_be_committed_does_not_stop_the_sale() {
+    let (large, store) = Large::new(GROUP - 10).await;
+    // The copies that are found are empty, so all joins are to be kept beside them, which a key of another kind prevents.
+    let copy = keys::away(&large.sale, &large.base, 0);
+    assert_eq!(large.holder(&copy).ask(&["SET", &copy, ""]), Reply::Text("OK".into()));
+    let bucket = keys::admissions(&large.sale, &large.base, 9);
+    assert_eq!(large.holder(&bucket).ask(&["SET", &bucket, "?"]), Reply::Text("OK".into()));
+    large.join(&store, GROUP - 10..GROUP, GROUP - 10).await;
+    let mut failed = 0;
+    for _ in 0..300 {
+        failed += u32::from(store.tick(&large.sale, TickInput::default()).await.is_err());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!((1..10).contains(&failed), "{failed} of 300 came to nothing");
+    assert_eq!(large.holder(&bucket).ask(&["DEL", &bucket]), Reply::Number(1));
+    large.until(&store, "the joins to be moved", || large.whereabouts().1 == 0).await;
+    large.join(&large.gateway(), 0..GROUP / 16, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn copies_that_a_master_lost_are_put_back_by_who_knows_them() {
     let (mut large, store) = Large::new(VISITORS).await;
     large.until_spread(&store).await;
