@@ -355,7 +355,9 @@ impl Sale {
             // Whatever was called before Redis is asked is answered with all that was true by then.
             batch.fill(inbox);
             let waits = batch.writes || self.waiting || self.spreading.is_done();
-            let standing = self.ask(if waits { "wait" } else { "" }, "").await?;
+            let asked = self.ask(if waits { "wait" } else { "" }, "").await;
+            // Nor do those who know what is missed reach the server then.
+            let standing = asked.inspect_err(|_| self.spreading.missed = None)?;
             if standing.status != Status::None {
                 self.lost = None;
             }

@@ -237,8 +237,8 @@ pub(super) struct Spreading {
     failures: u32,
     /// What is not there, by others or by this gateway.
     missing: Vec<u64>,
-    /// Since when groups have been missed that this gateway does not know.
-    missed: Option<Instant>,
+    /// Which groups are missed that this gateway does not know, and since when.
+    pub(super) missed: Option<(Vec<u64>, Instant)>,
 }
 
 // === impl Spreading ===
@@ -272,6 +272,14 @@ impl Spreading {
         self.done = None;
         self.looked = Some(Instant::now());
         self.failures = (self.failures + 1).min(MOST_FAILURES);
+    }
+
+    /// Since when it is these that are missed. While others put back what they know, nothing of it is taken for lost.
+    pub(super) fn missed_since(&mut self, missing: &[u64]) -> Instant {
+        match &self.missed {
+            Some((before, since)) if before == missing => *since,
+            _ => self.missed.insert((missing.to_vec(), Instant::now())).1,
+        }
     }
 
     pub(super) fn want(&mut self, wanted: &str) {
@@ -368,15 +376,17 @@ impl Sale {
 
     /// Reads the sale, if it stays where it is meanwhile. What is missing is asked for, and passed over if nobody has it.
     pub(super) async fn load(&mut self, standing: &Standing) -> Result<(), StoreError> {
-        let Some((replica, missing)) = Replica::load(self, standing).await? else { return Ok(()) };
+        let loaded = Replica::load(self, standing).await.inspect_err(|_| self.spreading.missed = None)?;
+        let Some((replica, missing)) = loaded else { return Ok(()) };
         if missing.is_empty() {
             self.spreading.missed = None;
             self.replica = Some(replica);
             return Ok(());
         }
-        if self.spreading.missed.get_or_insert_with(Instant::now).elapsed() < MISSED_FOR {
+        if self.spreading.missed_since(&missing).elapsed() < MISSED_FOR {
             let wanted: Vec<String> = missing.iter().map(u64::to_string).collect();
-            self.ask("want", &wanted.join(" ")).await?;
+            let asked = self.ask("want", &wanted.join(" ")).await;
+            asked.inspect_err(|_| self.spreading.missed = None)?;
             let reason = "a node has lost a part of the sale, which others may put back".to_owned();
             return Err(StoreError::Unavailable { reason });
         }

@@ -260,6 +260,35 @@ async fn copies_that_nobody_puts_back_are_passed_over_until_somebody_knows_them(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_missed_is_not_taken_for_lost_while_others_put_it_back_or_cannot() {
+    let (mut large, store) = Large::new(VISITORS).await;
+    large.until_spread(&store).await;
+    large.spoil(0);
+    large.spoil(1);
+    let mut reader = Sale::new(large.sale.clone(), Arc::clone(&large.gateway().shared), name().unwrap());
+    let standing = reader.ask("", "").await.unwrap();
+    let missed = |reader: &Sale| reader.spreading.missed.clone();
+    reader.load(&standing).await.unwrap_err();
+    let both = missed(&reader).unwrap();
+    assert_eq!(both.0, [0, 1]);
+    reader.load(&standing).await.unwrap_err();
+    assert_eq!(missed(&reader), Some(both.clone()));
+    let before = large.head("spread");
+    large.until(&store, "a group to be put back", || large.head("spread") != before).await;
+    // The other may be back by now, too.
+    let standing = reader.ask("", "").await.unwrap();
+    drop(reader.load(&standing).await);
+    assert!(missed(&reader).is_none_or(|one| one.0.len() == 1 && one.1 > both.1));
+    large.spoil(0);
+    reader.load(&standing).await.unwrap_err();
+    let master = large.holder(&keys::away(&large.sale, &large.base, keys::GROUP)).url();
+    let master = large.cluster.urls().iter().position(|url| *url == master).unwrap();
+    large.cluster.master(master).kill();
+    reader.load(&standing).await.unwrap_err();
+    assert_eq!(missed(&reader), None, "nobody could put it back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_reads_the_sale_while_joins_are_moved_finds_them() {
     let (large, store) = Large::new(GROUP - 10).await;
     let mut reader = Sale::new(large.sale.clone(), Arc::clone(&large.gateway().shared), name().unwrap());
