@@ -190,6 +190,10 @@ impl Queue {
         if (self.core.awaiting_until.is_none() && self.core.unseen.is_none()) || other.awaits_absent() {
             return;
         }
+        // It had lost touch before: of who was called and is inside since then it knows nothing.
+        if self.core.unseen.is_some_and(|unseen| other.core.last_now < unseen.as_of) {
+            return;
+        }
         let end = |lane: Lane| other.core.lines.get(lane).map_or(0, |line| line.next_arrival);
         let is_uncalled = |arrival: &Arrival| self.place(*arrival).is_none_or(|place| !self.is_called(place));
         let missing = self.core.lines.lanes().any(|lane| {

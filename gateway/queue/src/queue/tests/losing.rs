@@ -435,6 +435,14 @@ fn who_knows_but_some_does_not_end_the_wait_for_the_others() {
 }
 
 #[test]
+fn who_has_heard_of_less_than_is_written_down_does_not_end_the_wait() {
+    let (mut rig, mut former, _) = lost_and_known();
+    former.core.last_now = UnixMillis(rig.queue.core.unseen.unwrap().as_of.0 - 1);
+    put_back(&mut rig, &former, usize::MAX);
+    assert!(rig.queue.awaits_absent() && rig.queue.core.unseen.is_some());
+}
+
+#[test]
 fn who_came_in_after_an_older_loss_is_not_taken_for_one_of_the_unseen() {
     let (mut rig, mut former, crowd) = lost_and_known();
     rig.pass(5_000);
