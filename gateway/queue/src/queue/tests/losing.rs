@@ -240,8 +240,9 @@ impl World {
             let visitors = former.joins().filter(|record| !record.arrival.is_invitation());
             for (arrival, record) in visitors.map(|record| (record.arrival, record)) {
                 let held = self.queue.held(&record.visitor).map(|held| held.arrival);
-                if former.is_used_up(arrival) {
-                    // Of no more worth than a newer one.
+                let newer = held.filter(|held| *held > arrival).and_then(|held| self.queue.place(held));
+                if former.is_used_up(arrival) || newer.is_some_and(|place| self.queue.is_called(place)) {
+                    // Of no more worth than a newer one, or than one that was called.
                     assert!(held.is_some(), "{record:?}, whom a gateway knew, is not known");
                     continue;
                 }
