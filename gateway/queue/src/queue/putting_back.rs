@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::lane::Lane;
 use crate::outcome::{AdmissionRecord, AdmissionState, JoinRecord};
 use crate::queue::Queue;
+use crate::queue::loss::SHOW_UP_MS;
 use crate::types::{Arrival, Place, UnixMillis};
 
 /// What was put back at once.
@@ -67,8 +68,13 @@ impl Queue {
         }
         if next.is_none() {
             self.await_nobody_known_to(other);
+            self.call_earned();
+        } else {
+            // Nobody is called past those who are yet to be put back.
+            let until = self.core.last_now.plus(SHOW_UP_MS);
+            self.core.awaiting_until = self.core.awaiting_until.max(Some(until));
+            self.pending.core = true;
         }
-        self.call_earned();
         back
     }
 

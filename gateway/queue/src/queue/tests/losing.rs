@@ -420,6 +420,28 @@ fn who_is_inside_again_takes_the_room_of_one_where_all_are_known_again() {
 }
 
 #[test]
+fn nobody_is_called_past_those_who_are_yet_to_be_put_back() {
+    let mut raw = open_sale(4);
+    (raw.claim_window_ms, raw.lease_ms) = (10_000, 10_000);
+    let mut rig = Rig::new(raw.clone());
+    let early = rig.queue.core.clone();
+    rig.crowd(12);
+    rig.tick();
+    let restored = Queue::restore(raw.check().unwrap(), early, [], [], []);
+    let former = std::mem::replace(&mut rig.queue, restored);
+    rig.queue.skip(&Reach::of(&former.core), rig.now);
+    rig.join_as(77, false).unwrap();
+    let next = rig.queue.reenter_from(&former, Arrival(0), 2, rig.now).next.unwrap();
+    // The first call is over, and there is room.
+    rig.pass(10_000);
+    assert_eq!(rig.queue.core.lines.first.serving, Place(4));
+    rig.queue.reenter_from(&former, next, usize::MAX, rig.now);
+    rig.tick();
+    // Two of the first call are called again.
+    assert_eq!(rig.queue.core.lines.first.serving, Place(6));
+}
+
+#[test]
 fn who_knows_but_some_does_not_end_the_wait_for_the_others() {
     let (mut rig, former, _) = lost_and_known();
     let joins: Vec<JoinRecord> = former.joins().filter(|join| join.arrival.0 < 10).collect();
