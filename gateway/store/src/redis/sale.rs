@@ -186,7 +186,8 @@ impl Sale {
         while let Some(first) = inbox.recv().await {
             let mut batch = Batch::default();
             batch.add(first);
-            let outcome = self.serve(&mut batch, &mut inbox).await;
+            // On the heap: it is larger than a task may be.
+            let outcome = Box::pin(self.serve(&mut batch, &mut inbox)).await;
             let unknown = matches!(outcome, Err(StoreError::UnknownSale(_)));
             // Anybody can ask for a sale that does not exist.
             if let Err(error) = &outcome

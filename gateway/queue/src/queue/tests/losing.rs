@@ -522,7 +522,8 @@ fn a_stage_that_was_reached_is_not_left_for_an_earlier_one_that_was_written_down
         [Stage::Scheduled, Stage::PreQueue, Stage::Drawing, Stage::Open(Halts::default()), Stage::Closed];
     for (reached, mine) in stages.iter().enumerate() {
         for (ordered, told) in stages.iter().enumerate() {
-            let mut queue = Queue::without_visitors(open_sale(12).check().unwrap(), rig.queue.core.clone());
+            let mut queue =
+                Queue::without_visitors(open_sale(12).check().unwrap(), rig.queue.core.clone(), rig.now);
             queue.core.stage = mine.clone();
             let mut reach = Reach::of(&queue.core);
             reach.orders.count += 1;
