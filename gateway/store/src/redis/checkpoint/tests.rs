@@ -169,7 +169,7 @@ async fn an_order_that_came_to_nothing_is_taken_back_and_no_other() {
         checkpoint.reach(&sale(), 1, Known::after("a", version, 0, queue)).await.unwrap()
     };
     let lanes = async || {
-        let read = checkpoint.read(&sale()).await.unwrap().unwrap().1;
+        let read = checkpoint.read(&sale(), NOW).await.unwrap().unwrap().1;
         let lanes = read.definition().lanes.len().max(1);
         assert_eq!(lanes, read.view(NOW).lines.count(), "they are of two times");
         lanes
