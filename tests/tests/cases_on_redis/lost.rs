@@ -134,8 +134,11 @@ async fn when_redis_and_every_gateway_have_lost_everything_the_tickets_bring_it_
     for node in gateway.nodes_mut() {
         node.restart().await;
     }
-    let snapshot = gateway.nodes()[0].snapshot(SALE).await;
-    assert!(snapshot["losses"].is_u64(), "{snapshot}");
+    // First they ask each other: somebody might know more.
+    until("a loss is told", async || {
+        gateway.nodes()[0].snapshot(SALE).await["losses"].is_u64().then_some(())
+    })
+    .await;
     let Crowd { inside, waiting } = crowd;
     for visitor in &inside {
         assert_eq!(visitor.visit(PAGE).await.text(), BODY, "an admitted shopper does not pass");

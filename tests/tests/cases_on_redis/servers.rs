@@ -133,7 +133,10 @@ async fn with_its_checkpoint_in_postgresql_no_number_is_given_twice_after_redis_
     gateway.process().kill();
     redis.again_empty();
     gateway.nodes_mut()[0].restart().await;
-    let stranger = joined(&gateway).await;
+    // First it waits for others, who might know more.
+    let stranger = Visitor::new(&gateway);
+    until("joins go on", || async { (stranger.join(SALE).await.status == StatusCode::OK).then_some(()) })
+        .await;
     assert!(arrival(&stranger).await > before, "a number was given twice");
     assert_eq!(number(&waiting.join(SALE).await.json()["arrival"]), before, "the ticket is not known");
     assert_eq!(inside.visit(PAGE).await.text(), BODY, "an admitted shopper does not pass");
