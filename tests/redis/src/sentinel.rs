@@ -62,7 +62,10 @@ impl Sentinel {
         let port = server.port().to_string();
         eventually("the sentinel to fail over", || {
             let said = self.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]);
-            let is_master = matches!(server.ask(&["ROLE"]), Reply::List(role) if role.first() == Some(&Reply::Text("master".into())));
+            // Whom a sentinel makes the master closes the connections that it has.
+            let role = wire::try_ask(server.port(), &[b"ROLE"]);
+            let is_master =
+                matches!(role, Ok(Reply::List(role)) if role.first() == Some(&Reply::Text("master".into())));
             is_master
                 && matches!(said, Some(Reply::List(address)) if address.last() == Some(&Reply::Text(port.clone())))
         });
