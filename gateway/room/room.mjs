@@ -1,6 +1,6 @@
 // The room in the browser: fetches, joins, claims, shows. What is to be shown and when to look again is decided in
 // state.mjs. After one status (and one join) this page asks for nothing but the public snapshot until it is called.
-import { NOBODY, announcement, backOff, compare, countdownWords, joinSpread } from "./state.mjs";
+import { NOBODY, aheadOf, announcement, backOff, compare, countdownWords, joinSpread } from "./state.mjs";
 import { failingWords, lineOf, numberWords, placeOf, pollDelay, promiseWords, publicValue } from "./state.mjs";
 import { standingOf, takesInvitations, viewOf, witness } from "./state.mjs";
 import { findProof, toHex } from "./draw.mjs";
@@ -401,7 +401,7 @@ function delay() {
   if (!snapshot || proof?.text) return 0;
   const place = ownPlace();
   const idle = !["outside", "waiting", "called", "recall"].includes(me.standing);
-  const ahead = idle ? Infinity : place === null ? null : Math.max(0, place - line().serving);
+  const ahead = idle ? Infinity : place === null ? null : aheadOf(place, line());
   const poll = pollDelay(line(), ahead, now(), Math.random());
   return me.standing === "outside" ? Math.max(1_000, Math.min(poll, joinAt() - now())) : poll;
 }

@@ -10,7 +10,8 @@ import { DRAW_ROUNDS, drawSeed, fromHex, sha256, shuffledIndex, toHex } from "./
  * @property {"scheduled"|"pre_queue"|"drawing"|"open"|"paused"|"closed"|"sold_out"} phase
  * @property {number} serving all places below it have been called
  * @property {{low: number, high: number}|null} rate visitors called per minute, as a range
- * @property {number|null} rate_below the rate says nothing of this place and those after it; null: it holds for all
+ * @property {number|null} rate_below the rate holds for so many places, counted with those below `serving`; null: for all
+ * @property {{start: number, end: number}[]} [vacant] places not yet called that nobody holds: they are not ahead of anybody
  * @property {number} cadence_ms time between one call and the next at full pace
  * @property {Draw|null} draw
  * @property {number|null} joins_open_at
@@ -35,6 +36,7 @@ import { DRAW_ROUNDS, drawSeed, fromHex, sha256, shuffledIndex, toHex } from "./
  * @property {number} serving
  * @property {{low: number, high: number}|null} rate
  * @property {number|null} rate_below
+ * @property {{start: number, end: number}[]} [vacant]
  * @property {number} cadence_ms
  * @property {number} [size]
  * @property {string} [seed]
@@ -128,9 +130,9 @@ export const laneIndex = ({ lanes }, lane) => Math.max(0, lanes?.findIndex(({ na
 export function lineOf(snapshot, lane) {
   const found = snapshot.lanes?.[laneIndex(snapshot, lane)];
   if (!found) return snapshot;
-  const { serving, rate, rate_below, cadence_ms, size = null, seed = null } = found;
+  const { serving, rate, rate_below, vacant, cadence_ms, size = null, seed = null } = found;
   const draw = snapshot.draw && { ...snapshot.draw, size, seed };
-  return { ...snapshot, serving, rate, rate_below, cadence_ms, draw };
+  return { ...snapshot, serving, rate, rate_below, vacant, cadence_ms, draw };
 }
 
 /** Whether somebody in this lane, or in none, may have a use for an invitation. */
@@ -149,6 +151,17 @@ export function placeOf(arrival, { draw }) {
   if (draw.size === null) return null;
   if (arrival >= draw.size) return arrival;
   return draw.seed ? shuffledIndex(arrival, draw.size, fromHex(draw.seed)) : null;
+}
+
+/**
+ * How many are called before a place, as the gateway counts them.
+ * @param {number} place
+ * @param {Snapshot} snapshot
+ * @returns {number}
+ */
+export function aheadOf(place, { serving, vacant = [] }) {
+  const before = vacant.map(({ start, end }) => Math.max(0, Math.min(end, place) - start));
+  return Math.max(0, place - serving - before.reduce((sum, places) => sum + places, 0));
 }
 
 /**
@@ -435,7 +448,7 @@ export function viewOf({ me, snapshot: sale, place, failing, proving = false }, 
   const moving = state === "waiting" || state === "paused";
   const reason = reasonWords(snapshot, languages);
   const numbered = place !== null && (moving || state === "pre_queue");
-  const ahead = numbered ? Math.max(0, place - snapshot.serving) : 0;
+  const ahead = numbered ? aheadOf(place, snapshot) : 0;
   const [whenLabel, at] = {
     scheduled: [label.joins_open, snapshot.joins_open_at],
     in_draw: [label.draw, snapshot.draw?.closes_at],
@@ -453,7 +466,7 @@ export function viewOf({ me, snapshot: sale, place, failing, proving = false }, 
     place: numbered ? numberWords(place + 1, texts) : null,
     ahead: numbered && moving ? numberWords(ahead, texts) : null,
     eta: numbered && moving ? etaWords(etaOf(ahead, snapshot), texts) : null,
-    progress: numbered && moving && place > 0 ? { max: place, value: Math.min(snapshot.serving, place) } : null,
+    progress: numbered && moving && place > 0 ? { max: place, value: place - ahead } : null,
     note: failing ? failingWords(failing, me, texts) : noteOf(state, snapshot, me, proving, texts),
     aheadCount: ahead,
     rejoin: state === "lapsed" || state === "left",

@@ -49,6 +49,13 @@ test("waits are told in the gateway's words", () => {
   assert.equal(room.etaWords(null, texts), "Not known yet");
 });
 
+test("those ahead are counted as the gateway counts them", () => {
+  for (const { serving, vacant, place, ahead } of JSON.parse(read("./testdata/ahead.json")).cases) {
+    assert.equal(room.aheadOf(place, snapshot({ serving, vacant })), ahead, `${place} with ${serving} called`);
+  }
+  assert.equal(room.aheadOf(5_999, snapshot()), 4_999);
+});
+
 test("a wait that nobody knows is not made up", () => {
   assert.equal(room.etaOf(100, snapshot({ rate: null })), null);
   assert.equal(room.etaOf(100, snapshot({ rate: { low: 0, high: 10 } })), null);
@@ -246,6 +253,10 @@ test("what the page shows follows the snapshot and the computed place", () => {
   assert.deepEqual([shown.place, shown.ahead, shown.eta], ["6,000", "4,999", "4 to 15 minutes"]);
   assert.deepEqual(shown.progress, { max: 5_999, value: 1_000 });
   assert.equal(shown.leave, true);
+  const vacant = [{ start: 2_000, end: 5_000 }];
+  const behind = view({ vacant }, waiting(5_999), 5_999);
+  assert.deepEqual([behind.place, behind.ahead, behind.eta], ["6,000", "1,999", "1 to 5 minutes"]);
+  assert.deepEqual(behind.progress, { max: 5_999, value: 4_000 });
   assert.equal(view({ stock: { available: 0, held: 2 } }, waiting(5_999), 5_999).note, texts.note.held);
   assert.equal(view({}, waiting(5_999), 5_999, "retrying").note, texts.note.retrying);
   assert.equal(view({}, room.NOBODY, null, "retrying").note, texts.note.retrying_outside);
@@ -316,6 +327,8 @@ test("a visitor in a lane is shown that lane's place, wait and name", () => {
   const shown = view({ lanes }, { ...waiting(100), lane: "members" }, 100);
   assert.deepEqual([shown.place, shown.ahead, shown.eta], ["101", "60", "3 to 7 minutes"]);
   assert.deepEqual([shown.lane, shown.invited, shown.progress], ["MEMBERS", false, { max: 100, value: 40 }]);
+  lanes[1].vacant = [{ start: 50, end: 90 }];
+  assert.equal(view({ lanes }, { ...waiting(100), lane: "members" }, 100).ahead, "20");
   const first = view({ lanes }, { ...waiting(100), lane: "all" }, 100);
   assert.deepEqual([first.ahead, first.lane, first.invited], ["100", "ALL", true]);
   assert.equal(view({}, waiting(100), 100).invited, false, "a sale without lanes takes no invitation");

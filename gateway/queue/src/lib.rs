@@ -22,6 +22,7 @@ mod state;
 mod text;
 mod turns;
 pub mod types;
+mod vacant;
 mod view;
 pub mod visitors;
 
@@ -43,6 +44,7 @@ pub use reach::Reach;
 pub use state::{Core, DrawRecord, Totals};
 pub use text::{Misplaced, misplaced};
 pub use types::{Arrival, Epoch, Phase, Place, Position, SaleId, SaleIdError, Stock, UnixMillis, VisitorKey};
+pub use vacant::Vacant;
 pub use view::{
     Awaited, DrawView, LineView, SaleView, Snapshot, SnapshotBeacon, SnapshotDraw, SnapshotLane, Standing,
 };

@@ -600,6 +600,7 @@ impl Queue {
             serving: core.serving,
             calls: core.calls.clone(),
             waiting: self.waiting(lane),
+            vacant: self.vacant(lane),
             rate,
             rate_below,
             cadence_ms: cadence_ms(self.definition.pace, self.definition.share(lane)),

@@ -16,6 +16,7 @@ use crate::outcome::PauseReason;
 use crate::poll::{self, Distance};
 use crate::state::{Totals, is_zero};
 use crate::types::{Arrival, Epoch, Phase, Place, Position, SaleId, Stock, UnixMillis};
+use crate::vacant::Vacant;
 
 /// How far off an opening is taken to be that the operator decides on, in milliseconds.
 const UNSET_OPENING_MS: u64 = 50_000;
@@ -72,9 +73,11 @@ pub struct LineView {
     pub calls: CallLog,
     /// Visitors not yet called who have not left.
     pub waiting: u64,
+    /// Places that nobody has come back for since a loss, once the time for that is over.
+    pub vacant: Vacant,
     /// Measured flow, or before that what the pace lets expect; none while it cannot honestly be told.
     pub rate: Option<Rate>,
-    /// The rate says nothing of this place and those after it; none: it holds for all.
+    /// The rate holds for so many places, counted with those below `serving` and without the vacant ones; none: for all.
     pub rate_below: Option<Place>,
     /// Time between one call and the next at full pace.
     pub cadence_ms: u64,
@@ -122,7 +125,7 @@ pub enum Standing {
     Scheduled,
     /// Not called yet.
     Waiting {
-        /// Places ahead; none before the draw.
+        /// Places ahead, without those that are [vacant](LineView::vacant); none before the draw.
         ahead: Option<u64>,
         /// The wait to come; none while the flow is unknown.
         eta: Option<EtaRange>,
@@ -179,8 +182,9 @@ impl SaleView {
         let Some(place) = position.place else { return Standing::Waiting { ahead: None, eta: None } };
         let Some(line) = self.lines.get(place.lane()) else { return Standing::Lapsed { recallable: false } };
         if place >= line.serving {
-            let ahead = place.0 - line.serving.0;
-            let known = line.rate.filter(|_| line.rate_below.is_none_or(|below| place < below));
+            let ahead = line.vacant.ahead(line.serving, place);
+            let holds = |below: Place| line.serving.0 + ahead < below.0;
+            let known = line.rate.filter(|_| line.rate_below.is_none_or(holds));
             let eta = known.map(|rate| EtaRange::new(ahead, rate, line.cadence_ms));
             return Standing::Waiting { ahead: Some(ahead), eta };
         }
@@ -258,6 +262,7 @@ impl SaleView {
             serving: self.serving,
             rate: self.rate,
             rate_below: self.rate_below,
+            vacant: self.vacant.within_lane(),
             cadence_ms: self.cadence_ms,
             draw: self.draw.as_ref().map(|draw| draw.document(self.as_of)),
             joins_open_at: definition.joins_open_at,
@@ -284,6 +289,7 @@ impl SaleView {
             serving: line.serving.number(),
             rate: line.rate,
             rate_below: line.rate_below.map(Place::number),
+            vacant: line.vacant.within_lane(),
             cadence_ms: line.cadence_ms,
             size: state.and_then(|state| state.size()),
             seed: state.and_then(|state| state.seed()).map(|seed| hex(&seed)),
@@ -380,8 +386,11 @@ pub struct Snapshot {
     pub serving: Place,
     /// Flow in places a minute, measured or before that expected of the pace; none while it cannot honestly be told.
     pub rate: Option<Rate>,
-    /// The rate says nothing of this place and those after it; none: it holds for all.
+    /// The rate holds for so many places, counted with those below `serving` and without the vacant ones; none: for all.
     pub rate_below: Option<Place>,
+    /// Places not yet called that are not ahead of anybody.
+    #[serde(skip_serializing_if = "Vacant::is_empty")]
+    pub vacant: Vacant,
     /// Time between one call and the next at full pace.
     pub cadence_ms: u64,
     /// The draw, where the sale has one.
@@ -405,7 +414,8 @@ pub struct Snapshot {
     pub as_of: UnixMillis,
     /// No client should wait longer than this before it asks again.
     pub poll_after_ms: u64,
-    /// The lanes, where the sale has some: `serving`, `rate`, `rate_below` and `cadence_ms` above are then the first lane's.
+    /// The lanes, where the sale has some: `serving`, `rate`, `rate_below`, `vacant` and `cadence_ms` above are then the first
+    /// lane's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<SnapshotLane>,
 }
@@ -425,8 +435,11 @@ pub struct SnapshotLane {
     pub serving: u64,
     /// Flow in places a minute, as the snapshot's.
     pub rate: Option<Rate>,
-    /// The rate says nothing of this place and those after it; none: it holds for all.
+    /// For how many places it holds, as the snapshot's.
     pub rate_below: Option<u64>,
+    /// Places not yet called that are not ahead of anybody in it.
+    #[serde(skip_serializing_if = "Vacant::is_empty")]
+    pub vacant: Vacant,
     /// Time between one call of this lane and the next at full pace.
     pub cadence_ms: u64,
     /// How many are drawn, once that is fixed.

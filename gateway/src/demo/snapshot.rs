@@ -5,7 +5,7 @@ use std::time::Duration;
 use ropeline_queue::draw::Shuffle;
 use ropeline_queue::flow::EtaRange;
 use ropeline_queue::poll::{self, Distance};
-use ropeline_queue::{Arrival, Phase, Place, UnixMillis};
+use ropeline_queue::{Arrival, Phase, Place, UnixMillis, Vacant};
 use serde::Deserialize;
 
 use super::plan::SALE;
@@ -18,6 +18,8 @@ pub(super) struct Snapshot {
     pub(super) phase: Phase,
     /// All places below have been called.
     pub(super) serving: Place,
+    #[serde(default)]
+    vacant: Vacant,
     rate: Option<Rate>,
     draw: Option<Draw>,
     opens_at: Option<UnixMillis>,
@@ -74,11 +76,16 @@ impl Snapshot {
         matches!(self.phase, Phase::SoldOut | Phase::Closed)
     }
 
+    /// How many are called before a place.
+    fn ahead(&self, place: Place) -> u64 {
+        self.vacant.ahead(self.serving, place)
+    }
+
     /// The expected wait of a place, where it is known.
     #[must_use]
     pub(super) fn eta(&self, place: Place) -> Option<EtaRange> {
         let rate = self.rate.as_ref().filter(|_| self.phase == Phase::Open)?;
-        let ahead = Duration::from_secs(place.0.saturating_sub(self.serving.0));
+        let ahead = Duration::from_secs(self.ahead(place));
         let at = |per_minute: f64| {
             Duration::try_from_secs_f64(ahead.as_secs_f64() * 60.0 / per_minute)
                 .ok()
@@ -97,9 +104,9 @@ impl Snapshot {
             Distance::Opening { in_ms, waiting: 0 }
         };
         let distance = match (self.phase, place) {
-            (Phase::Open | Phase::Paused, Some(place)) => self
-                .eta(place)
-                .map_or_else(|| Distance::Ahead(place.0.saturating_sub(self.serving.0)), Distance::Eta),
+            (Phase::Open | Phase::Paused, Some(place)) => {
+                self.eta(place).map_or_else(|| Distance::Ahead(self.ahead(place)), Distance::Eta)
+            }
             _ => opening(),
         };
         // Another moment of the same client is another draw of the jitter.

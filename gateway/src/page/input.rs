@@ -86,8 +86,8 @@ pub enum Standing {
     Waiting {
         /// The place, counted from 0; `None` before the draw.
         place: Option<u64>,
-        /// All places below this have been called.
-        serving: u64,
+        /// How many are called before it.
+        ahead: u64,
         /// The expected wait, where it is known.
         eta: Option<EtaRange>,
     },

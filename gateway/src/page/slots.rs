@@ -241,7 +241,7 @@ fn reason<'a>(input: &'a RoomInput, reader: &Reader<'_>, language: Language) -> 
 
 impl Figures {
     fn new(input: &RoomInput, standing: &Standing, state: State, words: &Words) -> Option<Self> {
-        let Standing::Waiting { place: Some(place), serving, eta } = *standing else {
+        let Standing::Waiting { place: Some(place), ahead, eta } = *standing else {
             return None;
         };
         let moving = matches!(state, State::Waiting | State::Paused);
@@ -253,8 +253,9 @@ impl Figures {
         let eta = eta.filter(|_| state == State::Waiting && !input.all_held && !input.store_away);
         Some(Self {
             place: texts.number(place.saturating_add(1)),
-            ahead: moving.then(|| (texts.number(place.saturating_sub(serving)), texts.wait(eta))),
-            progress: (moving && place > 0).then(|| (place.to_string(), serving.min(place).to_string())),
+            ahead: moving.then(|| (texts.number(ahead), texts.wait(eta))),
+            progress: (moving && place > 0)
+                .then(|| (place.to_string(), place.saturating_sub(ahead).to_string())),
         })
     }
 }

@@ -39,7 +39,11 @@ fn page_in(accept_language: Option<&str>, input: &RoomInput, standing: Standing)
 }
 
 const fn waiting(place: u64, serving: u64) -> Standing {
-    Standing::Waiting { place: Some(place), serving, eta: Some(EtaRange { low_s: 300, high_s: 600 }) }
+    Standing::Waiting {
+        place: Some(place),
+        ahead: place.saturating_sub(serving),
+        eta: Some(EtaRange { low_s: 300, high_s: 600 }),
+    }
 }
 
 /// The opening tag of the element with this id.
@@ -246,7 +250,7 @@ fn before_the_opening_the_page_says_when() {
 
 #[test]
 fn a_draw_that_waits_for_a_public_number_says_until_when_and_that_it_is_late() {
-    let waiting = Standing::Waiting { place: None, serving: 0, eta: None };
+    let waiting = Standing::Waiting { place: None, ahead: 0, eta: None };
     let page = |late| {
         let beacon = Some(RoomBeacon { due_at: 1_692_806_364_000, late });
         page(&RoomInput { draw_closes_at: Some(1), beacon, ..input(Phase::Drawing) }, waiting)

@@ -54,7 +54,7 @@ pub async fn in_place(gateway: &Gateway, head: &RequestHeader, sale: &str, statu
         };
     };
     let stands = standing::of(gateway, &sale, held.arrival());
-    let mut shown = stands.for_room(&sale.showing().view);
+    let mut shown = stands.for_room();
     if stands.may_claim() && head.method != Method::HEAD {
         match claim::admit(gateway, &sale, &held).await {
             // A browser that already sent this very token was not let in by it: sending it round again would never end.
@@ -108,9 +108,8 @@ pub(super) fn uninvited(
     status: StatusCode,
 ) -> Answer {
     let arrival = held(gateway, sale, &fields(head)).ok().map(|held| Arrival(held.ticket.claims.arrival));
-    let shown = arrival.map_or(page::Standing::Outside, |arrival| {
-        standing::of(gateway, sale, arrival).for_room(&sale.showing().view)
-    });
+    let shown =
+        arrival.map_or(page::Standing::Outside, |arrival| standing::of(gateway, sale, arrival).for_room());
     personal(gateway, head, sale, &shown, arrival, return_to, Some(Barrier::Uninvited(why)), status)
 }
 

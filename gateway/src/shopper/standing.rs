@@ -121,7 +121,7 @@ impl Stands {
     }
 
     /// What the room shows.
-    pub(super) fn for_room(&self, view: &SaleView) -> page::Standing {
+    pub(super) fn for_room(&self) -> page::Standing {
         match self.standing {
             Standing::Called { until } => {
                 page::Standing::Called { left_s: Some(until.since(self.now) / 1_000) }
@@ -131,10 +131,7 @@ impl Stands {
             Standing::Scheduled | Standing::Waiting { .. } | Standing::SoldOut | Standing::Closed => {
                 page::Standing::Waiting {
                     place: self.position.place.map(Place::number),
-                    serving: view
-                        .lines
-                        .get(self.position.arrival.lane())
-                        .map_or(0, |line| line.serving.number()),
+                    ahead: self.ahead().unwrap_or(0),
                     eta: self.eta(),
                 }
             }

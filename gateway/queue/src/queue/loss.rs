@@ -17,6 +17,7 @@ use crate::queue::{Admission, Queue};
 use crate::reach::Reach;
 use crate::state::{Core, Stage, Unseen};
 use crate::types::{Arrival, MAX_ARRIVALS, Place, UnixMillis};
+use crate::vacant::Vacant;
 
 /// Until everybody has asked once more, however slow the network is.
 pub(super) const SHOW_UP_MS: u64 = LONGEST_MS + 15_000;
@@ -226,6 +227,24 @@ impl Queue {
                 self.add_left_place(place);
             }
         }
+    }
+
+    /// Uncalled places that nobody has come back for, once the time for that is over. Those of a draw count as ahead, since the
+    /// missing are scattered over them; and so do those of visitors who left, who are scattered, too, and whose leaving must not
+    /// push another stretch out. It costs nothing before there has been a loss.
+    pub(super) fn vacant(&self, lane: Lane) -> Vacant {
+        if self.awaits_absent() {
+            return Vacant::default();
+        }
+        let line = &self.core.lines[lane];
+        let (drawn, left) = (line.drawn().end, &self.lines[lane].left_places);
+        let uncalled = |range: &Range<u64>| {
+            let end = range.end.max(drawn);
+            left.range(Place(range.start.max(drawn))..Place(end)).copied()
+        };
+        // Past the draw, place and arrival are one number.
+        let is_missing = |place: &Place| !self.left.contains(&Arrival(place.0));
+        Vacant::of(line.skipped.iter().flat_map(uncalled).filter(is_missing))
     }
 
     /// Nobody is missing at a place any more.

@@ -18,6 +18,7 @@ mod missing;
 mod model;
 mod replica;
 mod shared_health;
+mod vacant;
 
 /// A sale that is open from the start, with a minute to claim, a minute of grace and five of lease.
 pub(super) fn open_sale(max_active: u32) -> RawDefinition {
