@@ -709,6 +709,7 @@ impl Queue {
             }
             AdmissionState::Recalled { until, .. } => {
                 self.recall_windows.insert((until, arrival));
+                self.core.recalled = self.recall_windows.len() as u64;
             }
             AdmissionState::Ended | AdmissionState::Lapsed | AdmissionState::Left => {}
         }
@@ -727,6 +728,7 @@ impl Queue {
             }
             AdmissionState::Recalled { until, .. } => {
                 self.recall_windows.remove(&(until, arrival));
+                self.core.recalled = self.recall_windows.len() as u64;
             }
             AdmissionState::Ended | AdmissionState::Lapsed | AdmissionState::Left => {}
         }

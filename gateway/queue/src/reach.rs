@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::lane::Lines;
-use crate::state::{Core, DrawRecord, Stage};
+use crate::state::{Core, DrawRecord, LineCore, Stage, Totals};
 use crate::types::{Arrival, Epoch, MAX_ARRIVALS, Place, Stock};
 
 /// How far a sale may have gone at most, whatever its store remembers.
@@ -14,6 +14,9 @@ pub struct Reach {
     /// First calls that may have been made, in all lanes: fewer than the places called, which also are of those who left or
     /// whom a loss has passed over.
     pub(crate) called: u64,
+    /// Second calls that may have been made.
+    #[serde(default)]
+    pub(crate) recalled: u64,
     /// The draw as it may have been frozen or made.
     pub(crate) draw: DrawRecord,
     #[serde(flatten)]
@@ -55,17 +58,21 @@ impl Reach {
             next_arrival: Arrival(core.lines[lane].next_arrival),
             serving: core.lines[lane].serving,
         });
-        Self { lines, called: core.totals.called, draw: core.draw(), orders: Orders::of(core) }
+        let Totals { called, recalled, .. } = core.totals;
+        Self { lines, called, recalled, draw: core.draw(), orders: Orders::of(core) }
     }
 
     /// The sale has gone no further than this, has drawn what is written here, and has neither been halted, closed nor
     /// revoked since.
     pub fn covers(&self, core: &Core) -> bool {
         self.lines.count() == core.lines.count()
-            && self.lines.iter().zip(core.lines.iter()).all(|(reach, line)| {
-                line.next_arrival <= reach.next_arrival.0 && line.serving <= reach.serving
-            })
+            && self
+                .lines
+                .iter()
+                .zip(core.lines.iter())
+                .all(|(reach, line)| reach.leaves_room(line) && line.serving <= reach.serving)
             && core.totals.called <= self.called
+            && core.totals.recalled <= self.recalled
             && self.draw == core.draw()
             && self.orders.are_those_of(core)
     }
@@ -88,10 +95,12 @@ impl Reach {
     /// The sale may have gone further than it knows.
     pub fn is_ahead_of(&self, core: &Core) -> bool {
         let line_is = |(reach, line): (&LineReach, _)| {
-            let line: &crate::state::LineCore = line;
+            let line: &LineCore = line;
             reach.next_arrival.0 > line.next_arrival || reach.serving > line.serving
         };
-        self.lines.iter().zip(core.lines.iter()).any(line_is) || self.draw.is_ahead_of(&core.draw())
+        self.lines.iter().zip(core.lines.iter()).any(line_is)
+            || self.recalled > core.totals.recalled
+            || self.draw.is_ahead_of(&core.draw())
     }
 
     /// Covers the sale, too, with `block` numbers ahead in each order that has outgrown this.
@@ -106,12 +115,11 @@ impl Reach {
             // Past a lane's last number come the next lane's.
             let last = lane.base() + MAX_ARRIVALS;
             let ahead = line.next_arrival.saturating_add(block).min(last.max(line.next_arrival));
-            let outgrown = line.next_arrival > held.next_arrival.0.max(lane.base());
             LineReach {
-                next_arrival: if outgrown {
-                    Arrival(ahead)
-                } else {
+                next_arrival: if held.leaves_room(line) {
                     held.next_arrival.max(Arrival(lane.base()))
+                } else {
+                    Arrival(ahead)
                 },
                 serving: held.serving.max(line.serving),
             }
@@ -121,6 +129,7 @@ impl Reach {
         Self {
             lines,
             called: self.called.max(core.totals.called),
+            recalled: self.recalled.max(core.totals.recalled),
             draw,
             // Of a sale that has lost its last orders there is nothing to learn before it has been told them.
             orders: if self.has_later_orders(core) || self.orders.are_the_last_of(core) {
@@ -129,6 +138,15 @@ impl Reach {
                 Orders::of(core)
             },
         }
+    }
+}
+
+// === impl LineReach ===
+
+impl LineReach {
+    /// Not all numbers up to there have been given: so a sale that has lost something is behind, and found out by that.
+    const fn leaves_room(&self, line: &LineCore) -> bool {
+        line.next_arrival < self.next_arrival.0 || line.next_arrival == line.lane().base()
     }
 }
 

@@ -54,14 +54,17 @@ pub struct Core {
     /// Whose admissions a loss has taken off the record: their room is not given to others before their leases are over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unseen: Option<Unseen>,
+    /// Visitors called a second time who have not claimed: as many may be inside soon, with no call in [`LineCore::calls`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) recalled: u64,
 }
 
 /// Visitors who may be inside, with nobody knowing who they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Unseen {
     /// How many at most.
     pub(crate) count: u64,
-    /// They were inside by then.
+    /// Those who were inside by then are among them.
     #[serde(default)]
     pub(crate) as_of: UnixMillis,
     /// Until when.
@@ -296,6 +299,7 @@ impl Core {
             losses: 0,
             awaiting_until: None,
             unseen: None,
+            recalled: 0,
         }
     }
 

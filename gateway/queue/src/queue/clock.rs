@@ -189,17 +189,22 @@ impl Queue {
                 halts.since = None;
                 let lost = now.since(since);
                 self.core.lines.iter_mut().for_each(|line| line.calls.extend(lost));
-                let recalled: Vec<(UnixMillis, Arrival)> = self.recall_windows.iter().copied().collect();
-                for (until, arrival) in recalled {
-                    let Some(admission) = self.admissions.get(&arrival).copied() else { continue };
-                    if let AdmissionState::Recalled { lease_ms, .. } = admission.state {
-                        let state = AdmissionState::Recalled { until: until.plus(lost), lease_ms };
-                        self.set(arrival, admission.place, state);
-                    }
-                }
+                self.move_recalls(|until, _| until.plus(lost));
             }
             _ => return,
         }
         self.pending.core = true;
+    }
+
+    /// Has the windows of second calls end at another time, each told with its lease, if that is not the sale's.
+    pub(super) fn move_recalls(&mut self, to: impl Fn(UnixMillis, Option<u64>) -> UnixMillis) {
+        let recalled: Vec<(UnixMillis, Arrival)> = self.recall_windows.iter().copied().collect();
+        for (until, arrival) in recalled {
+            let Some(admission) = self.admissions.get(&arrival).copied() else { continue };
+            if let AdmissionState::Recalled { lease_ms, .. } = admission.state {
+                let state = AdmissionState::Recalled { until: to(until, lease_ms), lease_ms };
+                self.set(arrival, admission.place, state);
+            }
+        }
     }
 }

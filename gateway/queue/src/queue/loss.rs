@@ -32,10 +32,12 @@ impl Queue {
             let known = [line.drawn(), line.forgotten().end.0..line.next_arrival];
             line.skipped = known.into_iter().filter(|range| !range.is_empty()).collect();
         }
-        // Every lease that ran is known by its number alone.
+        // Every lease that ran, and every second call, is known by its number alone.
         let inside = core.totals.claimed.saturating_sub(core.totals.ended);
         let unseen = core.unseen.filter(|unseen| as_of < unseen.until);
-        let count = inside.saturating_add(unseen.map_or(0, |unseen| unseen.count));
+        let count = inside
+            .saturating_add(std::mem::take(&mut core.recalled))
+            .saturating_add(unseen.map_or(0, |unseen| unseen.count));
         core.totals.ended = core.totals.claimed;
         core.unseen = Some(Unseen { count, as_of, until: core.last_now.plus(definition.lease_ms) });
         core.awaiting_until = Some(core.last_now.plus(SHOW_UP_MS));
@@ -54,10 +56,18 @@ impl Queue {
         if let Some(until) = self.core.awaiting_until.as_mut().filter(|until| before < **until) {
             *until = now.plus(SHOW_UP_MS);
         }
-        if let Some(unseen) = self.core.unseen.as_mut().filter(|unseen| before < unseen.until) {
-            unseen.until = now.plus(lease_ms);
+        // Whoever may have been called a second time and is not known to have been may be inside.
+        let recalled = reach.recalled.saturating_sub(self.core.totals.recalled);
+        let unseen = self.core.unseen.filter(|unseen| before < unseen.until);
+        if unseen.is_some() || recalled > 0 {
+            let Unseen { count, as_of, .. } = unseen.unwrap_or_default();
+            let count = count.saturating_add(recalled);
+            self.core.unseen = Some(Unseen { count, as_of, until: now.plus(lease_ms) });
+            self.core.totals.recalled += recalled;
         }
         let clock = self.core.claim_clock();
+        let window_ms = self.definition.claim_window_ms;
+        self.move_recalls(|until, lease| until.max(clock.plus(window_ms.max(lease.unwrap_or(lease_ms)))));
         let known: Vec<u64> = self.core.lines.iter().map(|line| line.next_arrival).collect();
         for (line, reach) in self.core.lines.iter_mut().zip(reach.lines.iter()) {
             line.calls.hold(clock, self.definition.claim_window_ms, self.definition.lease_ms);

@@ -206,12 +206,15 @@ impl Queue {
             self.absent(lane).take_while(|arrival| arrival.0 < end(lane)).any(|arrival| is_uncalled(&arrival))
         });
         if !missing {
-            let unseen = other.core.unseen.filter(|unseen| other.core.last_now < unseen.until);
-            let count = unseen.map_or(0, |unseen| unseen.count);
             self.core.awaiting_until = None;
-            self.core.unseen = self.core.unseen.filter(|_| count > 0);
-            if let Some(unseen) = &mut self.core.unseen {
-                unseen.count = unseen.count.min(count);
+            // Nor of whom was called a second time.
+            if other.core.totals.recalled >= self.core.totals.recalled {
+                let unseen = other.core.unseen.filter(|unseen| other.core.last_now < unseen.until);
+                let count = unseen.map_or(0, |unseen| unseen.count);
+                self.core.unseen = self.core.unseen.filter(|_| count > 0);
+                if let Some(unseen) = &mut self.core.unseen {
+                    unseen.count = unseen.count.min(count);
+                }
             }
             self.pending.core = true;
             self.advanced_to = None;

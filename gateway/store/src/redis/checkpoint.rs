@@ -1,10 +1,11 @@
 //! How far the sales have gone at most, kept outside of Redis.
 //!
-//! One document a sale: numbers that may have been given, ahead of use in blocks; places that may have been called, to the
-//! call; the definition, and the core as it was when one of these, the stage or the epoch last changed; as which version that
-//! change was to be committed; and the generation that may go on, which is reserved before it begins. All gateways use the same place, and what one writes, it writes
-//! before it commits. So whatever Redis loses, what comes after it gives no number twice, and a gateway that still talks to a
-//! server of an older generation gets no further than its block.
+//! One document a sale: numbers that may have been given, ahead of use in blocks; places that may have been called, and second
+//! calls that may have been made, to the call; the definition, and the core as it was when one of these, the stage or the epoch
+//! last changed; as which version that change was to be committed; and the generation that may go on, which is reserved before
+//! it begins. All gateways use the same place, and what one writes, it writes before it commits. So whatever Redis loses, what
+//! comes after it gives no number twice, and a gateway that still talks to a server of an older generation gets no further than
+//! its block.
 
 mod folder;
 #[cfg(feature = "postgres")]

@@ -15,6 +15,8 @@ use crate::state::{Halts, Stage};
 const START: UnixMillis = UnixMillis(1_000_000_000);
 const CAP: u32 = 8;
 const LEASE_MS: u64 = 8_000;
+/// Numbers written down ahead.
+const BLOCK: u64 = 3;
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -22,40 +24,42 @@ enum Event {
     Join(u64),
     Claim(usize),
     Leave(usize),
-    /// The store goes back by so many commits. Numbers ahead are passed over, and some visitors show up: by their
-    /// tickets, or because a gateway still knew of them.
+    /// The store goes back by so many commits, or loses everything. Numbers written down ahead are passed over, and some
+    /// visitors show up: by their tickets, or because a gateway still knew of them.
     Lose {
-        commits: usize,
-        ahead: u64,
+        commits: Option<usize>,
         tickets: Vec<usize>,
         gateway: bool,
     },
 }
 
 fn events() -> impl Strategy<Value = Event> {
-    let lose = (0..12usize, 0..5u64, prop::collection::vec(0..64usize, 0..20), any::<bool>());
+    let commits = prop::option::weighted(0.7, 0..12usize);
+    let lose = (commits, prop::collection::vec(0..64usize, 0..20), any::<bool>());
     prop_oneof![
         10 => (0..4_000u64).prop_map(Event::Pass),
         20 => (0..40u64).prop_map(Event::Join),
         12 => (0..64usize).prop_map(Event::Claim),
         2 => (0..64usize).prop_map(Event::Leave),
-        3 => lose.prop_map(|(commits, ahead, tickets, gateway)| Event::Lose { commits, ahead, tickets, gateway }),
+        3 => lose.prop_map(|(commits, tickets, gateway)| Event::Lose { commits, tickets, gateway }),
     ]
 }
 
 struct World {
     queue: Queue,
     now: UnixMillis,
+    /// How many different visitors there are.
+    crowd: u64,
     /// Every commit since the beginning that is not lost.
     kept: Vec<Update>,
+    /// The checkpoint: how far the sale may go, and what it was when that was last written.
+    reach: Reach,
+    written: Core,
     holders: BTreeMap<Arrival, JoinRecord>,
     arrivals: HashMap<u64, Arrival>,
     left: BTreeSet<Arrival>,
     /// When the leases end that visitors have in their hands.
     inside: BTreeMap<Arrival, UnixMillis>,
-    /// Of calls that had lapsed before, and were lost with the claims that followed them: how many, and until when those
-    /// who claimed may be inside, unknown to the queue.
-    lost_recalls: Vec<(u64, UnixMillis)>,
     serving: Vec<Place>,
 }
 
@@ -88,9 +92,12 @@ fn invitation(queue: &Queue, who: u64) -> Option<Invited> {
 }
 
 impl World {
-    fn new(drawn: bool, laned: bool) -> Self {
+    fn new(drawn: bool, laned: bool, crowd: u64) -> Self {
         let queue = Queue::create(sale(drawn, laned), [9; 32], START);
         let mut world = Self {
+            crowd,
+            reach: Reach::default(),
+            written: queue.core.clone(),
             queue,
             now: START,
             kept: Vec::new(),
@@ -98,7 +105,6 @@ impl World {
             arrivals: HashMap::new(),
             left: BTreeSet::new(),
             inside: BTreeMap::new(),
-            lost_recalls: Vec::new(),
             serving: Vec::new(),
         };
         world.keep();
@@ -107,6 +113,10 @@ impl World {
 
     fn keep(&mut self) {
         let changes = self.queue.take_changes();
+        if !self.reach.covers(&self.queue.core) {
+            self.reach = self.reach.extended(&self.queue.core, BLOCK);
+            self.written = self.queue.core.clone();
+        }
         let mut update = Update::default();
         add(&mut update, &changes, &self.queue);
         self.kept.push(update);
@@ -142,7 +152,7 @@ impl World {
     fn step(&mut self, event: &Event) {
         match event {
             Event::Pass(millis) => self.now = self.now.plus(*millis),
-            Event::Join(who) => self.join(*who),
+            Event::Join(who) => self.join(*who % self.crowd),
             Event::Claim(index) => {
                 if let Some(ticket) = self.ticket(*index) {
                     let position = self.queue.view(self.now).position(ticket.arrival);
@@ -161,12 +171,15 @@ impl World {
                     self.holders.remove(&ticket.arrival);
                 }
             }
-            Event::Lose { commits, ahead, tickets, gateway } => {
-                self.lose(*commits, *ahead, tickets, *gateway);
-            }
+            Event::Lose { commits, tickets, gateway } => self.lose(*commits, tickets, *gateway),
         }
         self.queue.tick(TickInput::default(), self.now);
         self.keep();
+        let now = self.queue.core.last_now;
+        let inside = self.inside.values().filter(|end| **end > now).count() as u64;
+        let known = self.queue.busy();
+        assert!(inside <= known, "{inside} are inside, {known} are known of");
+        assert!(inside <= CAP.into(), "{inside} are inside");
         let view = self.queue.view(self.now);
         let serving: Vec<Place> = view.lines.iter().map(|line| line.serving).collect();
         let before = self.serving.iter().zip(&serving);
@@ -210,22 +223,27 @@ impl World {
         }
     }
 
-    fn lose(&mut self, commits: usize, ahead: u64, tickets: &[usize], gateway: bool) {
-        let inside = self.inside.values().filter(|end| **end > self.queue.core.last_now).count() as u64;
-        let kept = (self.kept.len() - commits.min(self.kept.len() - 1)).max(1);
-        self.kept.truncate(kept);
-        let restored = self.restored();
-        let former = std::mem::replace(&mut self.queue, restored);
-        let mut reach = Reach::of(&former.core);
-        reach.lines.iter_mut().for_each(|line| line.next_arrival.0 += ahead);
-        self.queue.skip(&reach, self.now);
-        // Who was recalled on a call that had lapsed before is not, nor after the next loss.
-        let recalled = former.core.totals.recalled - self.queue.core.totals.recalled;
-        self.lost_recalls.push((recalled, self.now.plus(LEASE_MS)));
-        self.lost_recalls.retain(|(_, end)| *end > self.queue.core.last_now);
-        let recalled: u64 = self.lost_recalls.iter().map(|(recalled, _)| recalled).sum();
-        let known = self.queue.active() + self.queue.unclaimed();
-        assert!(known + recalled >= inside, "{inside} are inside, {known} are known of");
+    fn lose(&mut self, commits: Option<usize>, tickets: &[usize], gateway: bool) {
+        let after = match commits {
+            Some(commits) => {
+                self.kept.truncate(self.kept.len().saturating_sub(commits).max(1));
+                self.restored()
+            }
+            None => {
+                let definition = SaleDefinition::clone(self.queue.definition());
+                let bare = Queue::without_visitors(definition, self.written.clone(), self.now);
+                let all = Changes { core: true, definition: true, ..Changes::default() };
+                let mut update = Update::default();
+                add(&mut update, &all, &bare);
+                self.kept = vec![update];
+                bare
+            }
+        };
+        let former = std::mem::replace(&mut self.queue, after);
+        self.queue.follow(&self.reach, None);
+        if self.reach.is_ahead_of(&self.queue.core) {
+            self.queue.skip(&self.reach, self.now);
+        }
         for ticket in tickets.iter().filter_map(|index| self.ticket(*index)).collect::<Vec<_>>() {
             if self.queue.reenter(ticket, self.now) {
                 self.give_up_newer(&ticket);
@@ -343,6 +361,88 @@ fn the_room_of_those_who_were_inside_when_everything_was_lost_is_kept_for_a_leas
     }
     rig.pass(1_000);
     assert_eq!(rig.queue.core.lines.first.serving, Place(6));
+}
+
+/// Three are inside after a second call, which is as many as may be, and two wait. None of them has been called first for long.
+fn recalled() -> (Rig, Vec<Arrival>) {
+    let mut raw = open_sale(3);
+    raw.lease_ms = 600_000;
+    let mut rig = Rig::new(raw);
+    let crowd = rig.crowd(3);
+    rig.pass(60_000);
+    let written = Reach::default().extended(&rig.queue.core, BLOCK);
+    assert!(written.covers(&rig.queue.core));
+    rig.claim(crowd[0]).unwrap();
+    assert!(!written.covers(&rig.queue.core), "a second call is made that is not written down");
+    for arrival in &crowd[1..] {
+        rig.claim(*arrival).unwrap();
+    }
+    rig.crowd(2);
+    (rig, crowd)
+}
+
+#[test]
+fn the_room_of_those_who_were_called_a_second_time_is_kept_for_a_lease() {
+    let (mut rig, crowd) = recalled();
+    let definition = SaleDefinition::clone(rig.queue.definition());
+    let reach = Reach::default().extended(&rig.queue.core, BLOCK);
+    let late = rig.queue.core.clone();
+    // One of them had not claimed by then.
+    let mut early = late.clone();
+    (early.recalled, early.totals.claimed) = (1, 2);
+    // Or nobody had been called a second time.
+    let mut earlier = late.clone();
+    (earlier.totals.recalled, earlier.totals.claimed) = (0, 0);
+    for core in [late, early, earlier] {
+        rig.queue = Queue::without_visitors(definition.clone(), core, rig.now);
+        rig.queue.skip(&reach, rig.now);
+        assert_eq!(rig.queue.busy(), 3);
+        rig.queue.skip(&reach, rig.now);
+        assert_eq!(rig.queue.busy(), 3, "what was written down is counted once");
+        let waits = JoinRecord { arrival: Arrival(3), visitor: visitor(3), joined_at: 1_000 };
+        assert!(rig.queue.reenter(waits, rig.now));
+        rig.pass(599_000);
+        assert_eq!(rig.queue.core.lines.first.serving, Place(3), "{crowd:?} are inside");
+        rig.pass(1_000);
+        assert_eq!(rig.queue.core.lines.first.serving, Place(4));
+    }
+}
+
+#[test]
+fn a_second_call_that_was_claimed_in_a_lost_commit_takes_room_for_a_lease() {
+    let (mut rig, crowd) = recalled();
+    let mut admissions: Vec<AdmissionRecord> = rig.queue.admissions().collect();
+    let until = rig.now.plus(60_000);
+    admissions[0].state = AdmissionState::Recalled { until, lease_ms: None };
+    let reach = Reach::default().extended(&rig.queue.core, BLOCK);
+    let mut core = rig.queue.core.clone();
+    core.totals.claimed -= 1;
+    let definition = SaleDefinition::clone(rig.queue.definition());
+    rig.queue = Queue::restore(definition, core, rig.queue.joins().collect::<Vec<_>>(), admissions, []);
+    rig.queue.skip(&reach, rig.now);
+    rig.pass(599_000);
+    assert_eq!((rig.queue.busy(), crowd.len()), (3, 3));
+    rig.pass(1_000);
+    assert_eq!(rig.queue.core.lines.first.serving, Place(5));
+}
+
+#[test]
+fn who_knows_of_fewer_second_calls_does_not_give_their_room_away() {
+    let (mut rig, _) = recalled();
+    let former = std::mem::replace(&mut rig.queue, Rig::new(open_sale(3)).queue);
+    let definition = SaleDefinition::clone(former.definition());
+    let mut reach = Reach::of(&former.core);
+    reach.recalled += 1;
+    let joins: Vec<JoinRecord> = former.joins().collect();
+    let admissions: Vec<AdmissionRecord> = former.admissions().collect();
+    rig.queue = Queue::restore(definition, former.core.clone(), joins, admissions, []);
+    rig.queue.skip(&reach, rig.now);
+    put_back(&mut rig, &former, usize::MAX);
+    assert_eq!(rig.queue.busy(), 4);
+    let mut later = former;
+    later.core.totals.recalled += 1;
+    put_back(&mut rig, &later, usize::MAX);
+    assert_eq!(rig.queue.busy(), 3);
 }
 
 /// Of twelve visitors two are inside, one has been, two have lapsed, and one of those waits for the second call. All is lost,
@@ -549,16 +649,32 @@ fn what_is_written_ahead_of_use_stops_at_the_last_number_of_a_lane() {
     assert!(reach.covers(&core));
 }
 
+#[test]
+fn whatever_was_lost_is_behind_what_is_written_down() {
+    let mut core = Rig::new(open_sale(12)).queue.core;
+    let mut reach = Reach::default().extended(&core, BLOCK);
+    assert!(reach.covers(&core) && !reach.is_ahead_of(&core), "nobody has joined");
+    for next_arrival in 1..20 {
+        core.lines.first.next_arrival = next_arrival;
+        if !reach.covers(&core) {
+            reach = reach.extended(&core, BLOCK);
+        }
+        assert!(reach.covers(&core) && reach.is_ahead_of(&core), "{next_arrival}");
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_is_lost_what_visitors_know_stays_good(
         drawn: bool,
         laned: bool,
+        // Where they are few, nobody is called for the first time while others are recalled.
+        crowd in 1..40u64,
         life in prop::collection::vec(events(), 1..80),
     ) {
-        let mut world = World::new(drawn, laned);
+        let mut world = World::new(drawn, laned, crowd);
         for event in &life {
             world.step(event);
         }
