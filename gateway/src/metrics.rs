@@ -50,6 +50,7 @@ struct StoreMetrics {
     up: IntGaugeVec,
     age: IntGaugeVec,
     did: IntCounterVec,
+    disagrees: IntGaugeVec,
 }
 
 /// Where each sale stands.
@@ -131,6 +132,11 @@ impl Metrics {
                 "What this gateway did on the server that gateways share: commands, commits, conflicts (another gateway \
                  was faster, and it was done again), recoveries (after a restart or a loss of the server).",
                 &["what"],
+            )?,
+            disagrees: gauge(
+                "ropeline_store_disagrees",
+                "1 while gateways that share a store do not have each other's keys, or not one checkpoint.",
+                &[],
             )?,
         };
         let unqueued = counter(
@@ -275,7 +281,8 @@ impl Metrics {
 
     /// What the store has done on its server so far.
     pub(crate) fn store_did(&self, report: &StoreReport) {
-        let StoreReport { commands, commits, conflicts, recoveries } = *report;
+        let StoreReport { commands, commits, conflicts, recoveries, disagrees } = *report;
+        self.store.disagrees.with_label_values::<&str>(&[]).set(i64::from(disagrees));
         for (what, total) in [
             ("commands", commands),
             ("commits", commits),

@@ -1,5 +1,7 @@
 //! Puts the parts together and runs them until told to stop.
 
+#[cfg(feature = "redis")]
+mod agreement;
 mod housekeeping;
 mod operator;
 
@@ -249,7 +251,9 @@ async fn open_store(
         Store::Embedded(path) => Ok(Arc::new(EmbeddedStore::open(path, Arc::clone(clock))?)),
         #[cfg(feature = "redis")]
         Store::Shared(shared) => {
-            let store = ropeline_store::RedisStore::open(shared.settings())?.living_on(home.clone());
+            let store = ropeline_store::RedisStore::open(shared.settings())?
+                .living_on(home.clone())
+                .with_keys(agreement::keys(config));
             match store.examine().await {
                 Ok(faults) if faults.is_empty() => {}
                 Ok(faults) => anyhow::bail!("store.redis: {}", faults.join("; ")),

@@ -265,6 +265,14 @@ impl Core {
         self.lines.iter().map(LineCore::given).chain(invitations).collect()
     }
 
+    /// The numbers that have been forgotten, a range for each of [`joins`](Self::joins). Those of a draw are not: their
+    /// number is fixed.
+    pub fn forgotten(&self) -> Vec<Range<Arrival>> {
+        let invitations = self.lines.iter().filter(|line| line.invited).map(LineCore::forgotten);
+        let invitations = invitations.map(|range| range.start.invitation()..range.end.invitation());
+        self.lines.iter().map(LineCore::forgotten).chain(invitations).collect()
+    }
+
     /// How far the draw has come.
     pub fn draw(&self) -> DrawRecord {
         DrawRecord {

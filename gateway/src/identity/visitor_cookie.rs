@@ -11,14 +11,19 @@ use subtle::ConstantTimeEq;
 use crate::config::CookieSecret;
 
 const LABEL: &[u8] = b"ropeline-visitor-v1\0";
+const NAME_LABEL: &[u8] = b"ropeline-visitor-secret-name-v1\0";
 const ID_TEXT: usize = 22;
 const MAC_TEXT: usize = 22;
 const MAC_BYTES: usize = 16;
 
 fn mac(secret: &CookieSecret, id: &str) -> Option<String> {
+    labelled(secret, LABEL, id)
+}
+
+fn labelled(secret: &CookieSecret, label: &[u8], text: &str) -> Option<String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose()).ok()?;
-    mac.update(LABEL);
-    mac.update(id.as_bytes());
+    mac.update(label);
+    mac.update(text.as_bytes());
     let tag = mac.finalize().into_bytes();
     tag.get(..MAC_BYTES).map(Base64UrlUnpadded::encode_string)
 }
@@ -45,6 +50,13 @@ impl VisitorCookies {
     #[must_use]
     pub fn new(secrets: Vec<CookieSecret>) -> Self {
         Self(secrets)
+    }
+
+    /// Names by which the secrets are told apart, in their order. They say no more of a secret than any cookie does, and are no
+    /// cookie's.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.0.iter().filter_map(|secret| labelled(secret, NAME_LABEL, "")).collect()
     }
 
     /// A new visitor: its id and the cookie's value.
@@ -107,6 +119,15 @@ mod tests {
         let (_, value) = cookies.issue().unwrap();
         let (id, mac) = value.split_once('.').unwrap();
         assert_eq!(cookies.recognise(&format!("{id}{}.{}", &mac[..1], &mac[1..])), None);
+    }
+
+    #[test]
+    fn the_name_of_a_secret_is_no_cookie() {
+        let names = VisitorCookies::new(vec![secret(1), secret(2)]).names();
+        assert!(names.len() == 2 && names[0] != names[1]);
+        let cookies = VisitorCookies::new(vec![secret(1)]);
+        assert_eq!(cookies.names(), names[..1]);
+        assert_eq!(cookies.recognise(&format!(".{}", names[0])), None);
     }
 
     #[test]

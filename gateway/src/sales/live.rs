@@ -14,6 +14,7 @@ use ropeline_queue::draw::{Permutation, Shuffle};
 use ropeline_queue::{
     Arrival, DrawState, DrawView, Lane, Phase, Position, SaleId, SaleView, Snapshot, TickInput, UnixMillis,
 };
+use ropeline_store::StoreError;
 use serde::Serialize;
 
 use super::attendance::Seen;
@@ -39,6 +40,8 @@ pub struct LiveSale {
     probe: Probe,
     pulse: Mutex<Pulse>,
     seen: Mutex<Seen>,
+    /// What the store said when it failed last.
+    trouble: ArcSwapOption<StoreError>,
     left: Mutex<HashMap<Arrival, UnixMillis>>,
     /// Whose ticket, passed over by a loss, has been shown to the store, and after how many losses.
     returned: Mutex<(u64, HashSet<Arrival>)>,
@@ -191,6 +194,7 @@ impl LiveSale {
             listing: AtomicBool::new(false),
             pulse: Mutex::new(Pulse::new(now)),
             seen: Mutex::default(),
+            trouble: ArcSwapOption::empty(),
             left: Mutex::default(),
             returned: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
@@ -219,7 +223,8 @@ impl LiveSale {
     }
 
     /// Notes that the store could not move the sale on; once that has lasted, it is shown.
-    pub(super) fn failed(&self, renderer: &Renderer) {
+    pub(super) fn failed(&self, error: &StoreError, renderer: &Renderer) {
+        self.trouble.store(Some(Arc::new(error.clone())));
         let now = Instant::now();
         let before = self.showing.load_full();
         let (since, used) = {
@@ -229,7 +234,9 @@ impl LiveSale {
         if since.elapsed() < AWAY_AFTER || before.source == Source::Configuration {
             return;
         }
-        let source = Source::Memory { open: may_open(&before.view, since, used) };
+        // The others have a store, and a queue that nobody is to be let past.
+        let others_go_on = matches!(error, StoreError::Newer { .. } | StoreError::Disagrees { .. });
+        let source = Source::Memory { open: !others_go_on && may_open(&before.view, since, used) };
         if source == before.source {
             return;
         }
@@ -238,6 +245,12 @@ impl LiveSale {
         }
         let showing = renderer.showing(Arc::clone(&before.view), source, Some(&before));
         self.showing.store(Arc::new(showing));
+    }
+
+    /// Why the store is away, if it is.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Arc<StoreError>> {
+        self.trouble.load_full().filter(|_| self.is_away())
     }
 
     /// The store cannot be reached: nobody can join, claim or leave.

@@ -282,7 +282,7 @@ impl Sales {
                 Ok(())
             }
             Err(error) => {
-                sale.failed(&self.renderer);
+                sale.failed(&error, &self.renderer);
                 Err(error)
             }
         }

@@ -96,8 +96,9 @@ impl operator::Gateway for Watch {
             ));
         }
         if let Some(sale) = self.sales.cut_off() {
+            let why = sale.trouble().map(|error| format!(": {error}")).unwrap_or_default();
             return Err(format!(
-                "sale {}: the queue's store cannot be reached from here, and others reach it",
+                "sale {}: the queue's store cannot be reached from here, and others reach it{why}",
                 sale.id
             ));
         }
@@ -110,7 +111,8 @@ impl operator::Gateway for Watch {
         // admitted could pass.
         Ok(sales.iter().find(|sale| sale.is_away()).map(|sale| {
             let seconds = sale.since_tick().as_secs();
-            format!("sale {}: the queue's store is away, and was reached {seconds} s ago", sale.id)
+            let why = sale.trouble().map(|error| format!(": {error}")).unwrap_or_default();
+            format!("sale {}: the queue's store is away, and was reached {seconds} s ago{why}", sale.id)
         }))
     }
 

@@ -33,6 +33,26 @@ pub enum StoreError {
         reason: String,
     },
 
+    /// This gateway would not fit to those that share the store with it, and has left it alone.
+    #[error("this gateway and those beside it do not agree: {reason}")]
+    Disagrees {
+        /// On which setting, and how to mend it.
+        reason: String,
+    },
+
+    /// A version of Ropeline that this one does not understand has written the sale on. It is left as it is.
+    #[error(
+        "{place} was written by a newer Ropeline (format {found}, this one knows {known}): upgrade this gateway, or stop it"
+    )]
+    Newer {
+        /// What was written.
+        place: &'static str,
+        /// The format that it has.
+        found: String,
+        /// The format that this version reads and writes.
+        known: u64,
+    },
+
     /// Another process has the file open.
     #[error("{} is in use by another process: one file serves one gateway", path.display())]
     InUse {

@@ -31,7 +31,8 @@ pub use embedded::EmbeddedStore;
 pub use error::StoreError;
 #[cfg(feature = "redis")]
 pub use redis::{
-    RedisCheckpoint, RedisClientCertificate, RedisReport, RedisServers, RedisSettings, RedisStore, RedisTls,
+    RedisCheckpoint, RedisClientCertificate, RedisKeys, RedisReport, RedisServers, RedisSettings, RedisStore,
+    RedisTls,
 };
 
 /// One visitor's wish to join a sale.
@@ -75,6 +76,9 @@ pub struct StoreReport {
     pub conflicts: u64,
     /// Times that a sale went on after the server was restarted or replaced, or had lost a part of it.
     pub recoveries: u64,
+    /// Another gateway has been found to sign with keys that this one does not have, or the other way round, or to keep
+    /// another checkpoint.
+    pub disagrees: bool,
 }
 
 /// The state of all sales, shared by every gateway that opens the same store.

@@ -7,6 +7,7 @@
 //!
 //! The server's own clock is the sale's, held steady where it is set or where another server takes over.
 
+mod agreement;
 mod checkpoint;
 mod entry;
 mod keys;
@@ -37,6 +38,8 @@ use ropeline_queue::{
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
+use self::agreement::Agreement;
+pub use self::agreement::RedisKeys;
 use self::checkpoint::{Checkpoint, Known};
 use self::link::{Link, Scripts};
 use self::report::Counts;
@@ -70,6 +73,7 @@ struct Shared {
     scripts: Scripts,
     counts: Arc<Counts>,
     checkpoint: Option<Checkpoint>,
+    agreement: Agreement,
     /// Tells this store from those of other gateways.
     id: u64,
     /// Instead of the server's.
@@ -82,6 +86,8 @@ impl Shared {
     /// The sales that Redis has, and those that it has lost: whoever asks for one of them puts it back.
     async fn sales(&self) -> Result<Vec<SaleId>, StoreError> {
         let Shared { link, checkpoint, .. } = self;
+        self.agree().await?;
+        self.stay().await?;
         let named: Vec<String> = link.ask(redis::cmd("SMEMBERS").arg(keys::SALES)).await?;
         let mut sales = match checkpoint {
             Some(checkpoint) => checkpoint.sales().await?,
@@ -97,6 +103,7 @@ impl Shared {
     }
 
     async fn create(&self, definition: SaleDefinition, draw_secret: [u8; 32]) -> Result<(), StoreError> {
+        self.agree().await?;
         let sale = definition.id.clone();
         let Shared { link, scripts, checkpoint, clock, .. } = self;
         let keys = [keys::head(&sale), keys::log(&sale)];
@@ -151,6 +158,15 @@ impl RedisStore {
         self
     }
 
+    /// The same store, which has nothing to do with any sale before it has found that the other gateways take what this one
+    /// signs, and the other way round: each kind of keys by the setting that names it.
+    #[must_use]
+    pub fn with_keys(self, keys: BTreeMap<String, RedisKeys>) -> Self {
+        // As above.
+        let _ = self.shared.agreement.keys.set(keys);
+        self
+    }
+
     fn with_clock(settings: &RedisSettings, clock: Option<Arc<dyn Clock>>) -> Result<Self, StoreError> {
         let counts = Arc::new(Counts::default());
         let link = Link::new(settings, Arc::clone(&counts)).map_err(|error| link::unavailable(&error))?;
@@ -160,7 +176,15 @@ impl RedisStore {
             .map(|place| Checkpoint::new(place, settings.patience))
             .transpose()?;
         let id = u64::from_le_bytes(nonce()?);
-        let shared = Arc::new(Shared { link, scripts: Scripts::new(), counts, checkpoint, id, clock });
+        let shared = Arc::new(Shared {
+            link,
+            scripts: Scripts::new(),
+            counts,
+            checkpoint,
+            agreement: Agreement::default(),
+            id,
+            clock,
+        });
         Ok(Self { shared, inboxes: Mutex::default() })
     }
 
@@ -337,6 +361,7 @@ impl QueueStore for RedisStore {
 
     fn report(&self) -> Option<StoreReport> {
         let RedisReport { commands, commits, conflicts, recoveries, .. } = self.redis_report();
-        Some(StoreReport { commands, commits, conflicts, recoveries })
+        let disagrees = self.shared.agreement.is_broken();
+        Some(StoreReport { commands, commits, conflicts, recoveries, disagrees })
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use ropeline_test_postgres::Postgres;
 use ropeline_test_redis::{Certificates, Durable, Sentinel, Server, free_port};
-use ropeline_tests::gateway::{Gateway, Servers, Settings};
+use ropeline_tests::gateway::{Gateway, Servers, Settings, Store};
+use ropeline_tests::http;
 use ropeline_tests::process::binary;
 use ropeline_tests::shop::{BODY, Shop};
 use ropeline_tests::visitor::Visitor;
@@ -126,7 +127,7 @@ async fn with_its_checkpoint_in_postgresql_no_number_is_given_twice_after_redis_
     let (inside, waiting) = two(&gateway).await;
     let before = arrival(&waiting).await;
     assert_eq!(
-        postgres.psql("places", "SELECT sale FROM ropeline_checkpoints WHERE sale NOT LIKE '%.mark'").trim(),
+        postgres.psql("places", "SELECT sale FROM ropeline_checkpoints WHERE sale NOT LIKE '%.%'").trim(),
         SALE
     );
 
@@ -167,14 +168,82 @@ async fn a_gateway_that_redis_does_not_let_in_does_not_start_and_says_what_to_me
     gateway.process().kill();
 
     file(folder.path(), "redis.url", &url("an0ther"));
-    let configuration = gateway.folder().join("ropeline.toml");
+    let said = refused(gateway.folder()).await;
+    assert!(said.contains("the password that it knows") && !said.contains("an0ther"), "{said}");
+}
+
+/// What a gateway says that does not start.
+async fn refused(folder: &Path) -> String {
     let ended = tokio::process::Command::new(binary("ropeline"))
-        .args(["serve".as_ref(), "-c".as_ref(), configuration.as_os_str()])
+        .args(["serve".as_ref(), "-c".as_ref(), folder.join("ropeline.toml").as_os_str()])
         .kill_on_drop(true)
         .output();
     let ended = tokio::time::timeout(PATIENCE, ended).await.expect("it starts").unwrap();
     let said =
         format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     assert!(!ended.status.success(), "{said}");
-    assert!(said.contains("the password that it knows") && !said.contains("an0ther"), "{said}");
+    said
+}
+
+#[tokio::test]
+async fn a_gateway_with_other_keys_or_another_checkpoint_does_not_start_beside_others_and_says_what_to_mend()
+{
+    let (shop, redis) = (Shop::open().await, Server::start(Durable::Always));
+    let settings = Settings::new(shop.address()).set("operator", "metrics_open", "true");
+    let gateway = Gateway::start(settings.on(Store::At(Servers::Single(redis.url()), 2)), &[sale()]).await;
+    let other = tempfile::tempdir().unwrap();
+    let configuration = fs::read_to_string(gateway.folder().join("ropeline.toml")).unwrap();
+    fs::write(other.path().join("ropeline.toml"), &configuration).unwrap();
+    let keys = other.path().join("keys");
+    let made = Command::new(binary("ropeline"))
+        .args(["keygen", "ticket", "admission", "visitor-secret", "operator-token", "--dir"])
+        .arg(&keys)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    // One kind after the other is what it should be.
+    for (kind, file) in [
+        ("keys.admission: ", "admission.jwk"),
+        ("keys.ticket: ", "ticket.jwk"),
+        ("visitor.cookie_secrets: ", "visitor.secret"),
+    ] {
+        let said = refused(other.path()).await;
+        assert!(said.contains(kind) && said.contains("does not have"), "{said}");
+        fs::copy(gateway.folder().join("keys").join(file), keys.join(file)).unwrap();
+    }
+    let named = format!("{:?}", gateway.folder().join("checkpoint"));
+    assert!(configuration.contains(&named), "{configuration}");
+    let elsewhere = configuration.replace(&named, &format!("{:?}", other.path()));
+    fs::write(other.path().join("ropeline.toml"), elsewhere).unwrap();
+    let said = refused(other.path()).await;
+    assert!(said.contains("store.checkpoint: this one is "), "{said}");
+    // Those who are there have nothing against each other.
+    for node in gateway.nodes() {
+        until("it has looked at the others", || async {
+            let counted = http::client().get(node.metrics_url()).send().await.unwrap().text().await.unwrap();
+            counted.contains("ropeline_store_disagrees 0").then_some(())
+        })
+        .await;
+    }
+    joined(&gateway).await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_meets_a_sale_of_a_newer_version_keeps_out_of_it_and_says_so() {
+    let (shop, redis) = (Shop::open().await, Server::start(Durable::Always));
+    let settings = Settings::new(shop.address()).on(Store::At(Servers::Single(redis.url()), 1));
+    let generous = sale_for_one().set("store_away", r#"{ open_for = "10m" }"#);
+    let mut gateway = Gateway::start(settings, &[generous]).await;
+    let (inside, waiting) = two(&gateway).await;
+    redis.ask(&["HSET", "{rl:drop}:head", "format", "2"]);
+    let mend = "written by a newer Ropeline (format 2, this one knows 1): upgrade this gateway, or stop it";
+    until("it says so", || async { gateway.nodes()[0].readiness().await.1.contains(mend).then_some(()) })
+        .await;
+    assert_eq!(inside.visit(PAGE).await.text(), BODY, "an admitted shopper does not pass");
+    assert_eq!(waiting.join(SALE).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_ne!(waiting.visit(PAGE).await.text(), BODY, "somebody is let past a queue that others keep");
+    assert!(gateway.process().log().contains(mend));
+    gateway.process().kill();
+    let said = refused(gateway.folder()).await;
+    assert!(said.contains(mend), "{said}");
 }

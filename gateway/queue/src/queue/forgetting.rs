@@ -5,22 +5,15 @@ use std::ops::Range;
 use crate::lane::Lane;
 use crate::outcome::AdmissionState;
 use crate::queue::Queue;
-use crate::state::LineCore;
 use crate::types::{Arrival, Place};
 
 /// Most arrivals that one event forgets: a tick must not hold the sale up.
 const AT_ONCE: u64 = 1_024;
 
 impl Queue {
-    /// The numbers that have been forgotten, a range a lane, in the order of [`Core::joins`](crate::Core::joins). Those of
-    /// a draw are not: their number is fixed.
+    /// The same of its [`Core`](crate::Core::forgotten).
     pub fn forgotten(&self) -> Vec<Range<Arrival>> {
-        let lines = &self.core.lines;
-        let invitations = lines.iter().filter(|line| line.invited).map(|line| {
-            let Range { start, end } = line.forgotten();
-            start.invitation()..end.invitation()
-        });
-        lines.iter().map(LineCore::forgotten).chain(invitations).collect()
+        self.core.forgotten()
     }
 
     /// The number has been forgotten.

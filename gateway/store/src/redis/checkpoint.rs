@@ -17,13 +17,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ropeline_queue::{Core, Queue, Reach, SaleDefinition, SaleId, UnixMillis};
+use ropeline_queue::{Core, Queue, Reach, SaleDefinition, SaleId, UnixMillis, hex};
 use serde::{Deserialize, Serialize};
 
 use self::folder::Folder;
 #[cfg(feature = "postgres")]
 use self::postgres::Postgres;
 use super::entry::Nonce;
+use super::keys;
+use super::sale::nonce;
 use super::settings::RedisCheckpoint;
 use crate::StoreError;
 use crate::clock::wall_ms;
@@ -34,6 +36,9 @@ const BLOCK: u64 = 16_384;
 
 /// After their last mark, gateways may still know the sale for so long: as long as Redis may be away.
 const MARKED_MS: u64 = 3_600_000;
+
+/// Where its own name is kept: no sale's name has a dot.
+const NAME: &str = "the.checkpoint";
 
 /// The low bits of a mark tell it from others of the same time.
 const MARK_BITS: u32 = 20;
@@ -120,6 +125,8 @@ impl Floor {
 /// What is written down of a sale.
 #[derive(Debug, Serialize, Deserialize)]
 struct Document {
+    #[serde(default = "first_format")]
+    format: u64,
     /// The one that went on last; 0 if none has yet.
     generation: u64,
     line: String,
@@ -132,6 +139,17 @@ struct Document {
     floor: Floor,
     definition: SaleDefinition,
     core: Core,
+}
+
+const fn first_format() -> u64 {
+    1
+}
+
+/// What is read of a document before it is known that the rest makes sense.
+#[derive(Deserialize)]
+struct Heading {
+    #[serde(default = "first_format")]
+    format: u64,
 }
 
 /// A sale without its visitors, as it was at one time.
@@ -177,6 +195,27 @@ pub(super) enum Checkpoint {
 /// Looks at what is written down, and says what is to be written instead, if anything.
 type Look<T> = Result<(Option<Document>, T), StoreError>;
 
+/// Why nothing came of looking at a text.
+enum Unread {
+    /// It makes no sense.
+    Damaged(String),
+    Failed(StoreError),
+}
+
+// === impl Unread ===
+
+impl From<StoreError> for Unread {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<serde_json::Error> for Unread {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Damaged(error.to_string())
+    }
+}
+
 // === impl Checkpoint ===
 
 impl Checkpoint {
@@ -200,6 +239,18 @@ impl Checkpoint {
             Self::Postgres(postgres) => postgres.names().await?,
         };
         Ok(names.into_iter().filter_map(|name| SaleId::try_from(name).ok()).collect())
+    }
+
+    /// What tells it from every other, given to it when somebody first asks. It goes with whatever is kept there.
+    pub(super) async fn name(&self) -> Result<String, StoreError> {
+        let given = hex(&[nonce()?, nonce()?].concat());
+        self.look_at(NAME, move |text| {
+            Ok(match text.as_deref().map(serde_json::from_str).transpose()? {
+                Some(name) => (None, name),
+                None => (Some(serde_json::to_string(&given)?), given),
+            })
+        })
+        .await
     }
 
     /// Leaves another mark in the place of the one before: whoever does so reaches the servers.
@@ -309,10 +360,23 @@ impl Checkpoint {
         sale: &SaleId,
         look: impl FnOnce(Option<Document>) -> Look<T> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.look_at(sale.as_str(), |text| {
+            let (write, done) = look(text.as_deref().map(Document::parse).transpose()?)?;
+            let write = write.as_ref().map(serde_json::to_string).transpose();
+            Ok((write?, done))
+        })
+        .await
+    }
+
+    async fn look_at<T: Send + 'static>(
+        &self,
+        name: &str,
+        look: impl FnOnce(Option<String>) -> Result<(Option<String>, T), Unread> + Send + 'static,
+    ) -> Result<T, StoreError> {
         match self {
-            Self::Folder(folder) => folder.look(sale, look).await,
+            Self::Folder(folder) => folder.look(name, look).await,
             #[cfg(feature = "postgres")]
-            Self::Postgres(postgres) => postgres.look(sale, look).await,
+            Self::Postgres(postgres) => postgres.look(name, look).await,
         }
     }
 }
@@ -320,16 +384,24 @@ impl Checkpoint {
 // === impl Document ===
 
 impl Document {
+    fn parse(text: &str) -> Result<Self, Unread> {
+        let Heading { format } = serde_json::from_str(text)?;
+        if format != keys::FORMAT {
+            return Err(keys::newer(keys::IN_CHECKPOINT, &format.to_string()).into());
+        }
+        Ok(serde_json::from_str(text)?)
+    }
+
     fn new(mark: Mark, reserved: u64, sale: Bare) -> Self {
         let Mark { generation, line, reach, ordered_as, floor, definition: _ } = mark;
         let Bare { definition, core } = sale;
         let definition = Arc::unwrap_or_clone(definition);
-        Self { generation, line, reserved, reach, ordered_as, floor, definition, core }
+        Self { format: keys::FORMAT, generation, line, reserved, reach, ordered_as, floor, definition, core }
     }
 
     /// What is handed out, the mark, and the sale beside it.
     fn into_parts(self) -> (u64, Mark, Bare) {
-        let Self { generation, line, reserved, reach, ordered_as, floor, definition, core } = self;
+        let Self { format: _, generation, line, reserved, reach, ordered_as, floor, definition, core } = self;
         let sale = Bare { definition: Arc::new(definition), core };
         let definition = Some(Arc::clone(&sale.definition));
         (reserved, Mark { generation, line, reach, ordered_as, floor, definition }, sale)

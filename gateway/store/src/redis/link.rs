@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::keys;
 use super::report::Counts;
 use super::settings::{RedisServers, RedisSettings, RedisTls};
 use crate::StoreError;
@@ -25,18 +26,13 @@ pub(super) struct Scripts {
     pub(super) sync: Named,
     pub(super) commit: Named,
     pub(super) replace: Named,
+    pub(super) meet: Named,
 }
 
 /// A script and its digest, by which the server knows it once it has seen it.
 pub(super) struct Named {
-    text: &'static str,
+    text: String,
     digest: String,
-}
-
-macro_rules! script {
-    ($name:literal) => {
-        concat!(include_str!("scripts/since.lua"), include_str!(concat!("scripts/", $name, ".lua")))
-    };
 }
 
 // === impl Named ===
@@ -52,11 +48,19 @@ impl Named {
 
 impl Scripts {
     pub(super) fn new() -> Self {
-        let named = |text| Named { text, digest: Script::new(text).get_hash().to_owned() };
+        let named = |text: String| {
+            let digest = Script::new(&text).get_hash().to_owned();
+            Named { text, digest }
+        };
+        let of_sale = |script| {
+            let since = include_str!("scripts/since.lua");
+            named(format!("local FORMAT = '{}'\n{since}{script}", keys::FORMAT))
+        };
         Self {
-            sync: named(script!("sync")),
-            commit: named(script!("commit")),
-            replace: named(script!("replace")),
+            sync: of_sale(include_str!("scripts/sync.lua")),
+            commit: of_sale(include_str!("scripts/commit.lua")),
+            replace: of_sale(include_str!("scripts/replace.lua")),
+            meet: named(include_str!("scripts/meet.lua").to_owned()),
         }
     }
 }
@@ -220,7 +224,7 @@ impl Link {
         Counts::one(&self.counts.commands);
         let mut answer = on!(&mut connection, known);
         if answer.as_ref().is_err_and(|error: &RedisError| error.code() == Some("NOSCRIPT")) {
-            let told = command("EVAL", script.text);
+            let told = command("EVAL", &script.text);
             answer = on!(&mut connection, told);
         }
         let lost = |error: &RedisError| error.is_io_error() || error.is_unrecoverable_error();
@@ -352,6 +356,8 @@ fn certificates(tls: &RedisTls) -> Option<TlsCertificates> {
 /// An error of Redis in the store's words.
 pub(super) fn unavailable(error: &RedisError) -> StoreError {
     let mend = match error.code() {
+        // The scripts' own word.
+        Some("FORMAT") => return keys::newer(keys::IN_REDIS, error.detail().unwrap_or_default()),
         Some("NOPERM") => "give its user the rights that docs/redis.md lists",
         Some("NOAUTH" | "WRONGPASS") => "name the user and the password that it knows",
         _ if error.kind() == ErrorKind::AuthenticationFailed => {

@@ -12,7 +12,7 @@ use super::link::Link;
 use super::replica::Replica;
 use super::report::Counts;
 use super::sale::{Line, Sale, commit, document, name, nonce};
-use super::spread::{self, Done, Spread, Step, full, packed, whole};
+use super::spread::{self, Spread, full, packed, whole};
 use super::standing::{Standing, Status};
 use super::writes::Writes;
 use crate::StoreError;
@@ -192,10 +192,8 @@ pub(super) async fn list(link: &Link, sale: &SaleId) -> Result<(), StoreError> {
 async fn upload(link: &Link, sale: &SaleId, base: &str, queue: &Queue) -> Result<Spread, StoreError> {
     let mut spread = Spread::default();
     for group in whole(queue) {
-        let step = Step::Copy { group, chunks: packed(queue, group), again: false };
-        if let Done::Copied { group, digest, .. } = step.take(link, sale, base).await? {
-            spread = spread.with(group, &digest);
-        }
+        let copied = spread::copy(link, sale, base, group, packed(queue, group)).await?;
+        spread = spread.with(group, &copied.digest);
     }
     let records: Vec<_> = queue.joins().filter(|join| !spread.has(keys::group(join.arrival))).collect();
     let chunks = records.chunk_by(|a, b| keys::chunk(a.arrival).0 == keys::chunk(b.arrival).0);

@@ -46,8 +46,8 @@ impl Replica {
         let definition = standing.definition()?.ok_or_else(|| unreadable("its definition"))?;
         let core = standing.core()?.ok_or_else(|| unreadable("its state"))?;
         let mut spread = standing.spread()?.unwrap_or_default();
-        let (visitors, all) = (core.arrivals(), core.joins());
-        let groups = |range: &Range<Arrival>| keys::parts(range, keys::GROUP * keys::CHUNK);
+        let (visitors, all, forgotten) = (core.arrivals(), core.joins(), core.forgotten());
+        let groups = |range: &Range<Arrival>| keys::kept(range, keys::GROUP * keys::CHUNK, &forgotten);
         let mut due: BTreeSet<u64> = all.iter().flat_map(groups).collect();
         let (mut parts, mut missing) = (BTreeMap::new(), BTreeSet::new());
         loop {

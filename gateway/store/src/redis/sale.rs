@@ -41,6 +41,10 @@ const ATTEMPTS: usize = 32;
 /// Visitors, and as many of what became of them, that are put back in one commit.
 const PUT_BACK: usize = 65_536;
 
+/// Words of a commit up to which more groups are moved with it: the server takes a million. A group adds a quarter of that at
+/// most.
+const MOST_WORDS: usize = 65_536;
+
 /// How long those before this gateway may take each until it asks again.
 const TURN: Duration = Duration::from_millis(1);
 
@@ -195,6 +199,11 @@ impl Sale {
             {
                 tracing::debug!(sale = %self.id, %error, "calls came to nothing");
             }
+            if matches!(outcome, Err(StoreError::Newer { place: keys::IN_REDIS, .. })) {
+                // What this gateway knows is no more than what the sale once was: nothing of it is to be put back.
+                self.replica = None;
+                self.former.clear();
+            }
             for call in batch.calls {
                 call.answer(outcome.clone());
             }
@@ -215,6 +224,7 @@ impl Sale {
 
     /// Runs the batch on what all gateways have done, and commits what it changes.
     async fn serve(&mut self, batch: &mut Batch, inbox: &mut Inbox) -> Result<(), StoreError> {
+        self.shared.agree().await?;
         let mut now = self.catch_up(batch, inbox).await?;
         for _ in 0..ATTEMPTS {
             let Some(replica) = &mut self.replica else { return Err(unreadable("everything")) };
@@ -266,9 +276,17 @@ impl Sale {
             let nonce = nonce()?;
             let mut writes = Writes::new(&self.id, &replica.base, &replica.spread, &changes, &forgotten);
             match moves {
-                Some(Done::Copied { group, copies, digest, .. }) => {
-                    writes.moved(*group, copies, &replica.queue);
-                    writes.spread = Some(replica.spread.with(*group, digest));
+                Some(Done::Copied { groups, again }) => {
+                    let mut spread = replica.spread.clone();
+                    for copied in groups.iter().filter(|copied| *again || !replica.spread.has(copied.group)) {
+                        writes.moved(copied.group, &copied.copies, &replica.queue);
+                        spread = spread.with(copied.group, &copied.digest);
+                        // The others are moved again, for which their copies are there.
+                        if writes.words.len() > MOST_WORDS {
+                            break;
+                        }
+                    }
+                    writes.spread = Some(spread);
                 }
                 Some(Done::Removed(group)) => writes.spread = Some(replica.spread.without(*group)),
                 Some(Done::Looked(..)) | None => {}

@@ -38,6 +38,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Each failure doubles that, up to so many.
 const MOST_FAILURES: u32 = 6;
 
+/// Groups that are copied in one step, and committed together.
+const AT_ONCE: usize = 4;
+
 /// How long the others have to put back what a node has lost, until it is taken for lost.
 const MISSED_FOR: Duration = Duration::from_secs(10);
 
@@ -112,10 +115,13 @@ pub(super) fn packed(queue: &Queue, group: u64) -> Vec<Vec<u8>> {
 }
 
 /// Groups of which all numbers have been given to visitors, and not all been forgotten.
-pub(super) fn full(queue: &Queue) -> impl Iterator<Item = u64> {
+pub(super) fn full(queue: &Queue) -> impl Iterator<Item = u64> + use<> {
+    let forgotten = queue.forgotten();
     let given = queue.core().arrivals().into_iter();
-    let groups = given.flat_map(|range| keys::group(range.start)..keys::group(range.end));
-    groups.filter(|group| !is_forgotten(queue, *group))
+    given.flat_map(move |range| {
+        let full = range.start..keys::arrivals(keys::group(range.end)).start;
+        keys::kept(&full, keys::GROUP * keys::CHUNK, &forgotten)
+    })
 }
 
 /// The full groups of which nobody is missing since a loss. Whoever shows up after the copies are made is kept beside them, in
@@ -131,8 +137,8 @@ fn is_forgotten(queue: &Queue, group: u64) -> bool {
 
 /// Something to be done elsewhere than in the sale's slot.
 pub(super) enum Step {
-    /// The chunks of a group are to have a slot of their own, or had one and may be lost.
-    Copy { group: u64, chunks: Vec<Vec<u8>>, again: bool },
+    /// The chunks of some groups are to have slots of their own, or had them and may be lost.
+    Copy { groups: Vec<(u64, Vec<Vec<u8>>)>, again: bool },
     /// All of the group are forgotten.
     Remove(u64),
     /// The copies may have been lost.
@@ -141,11 +147,8 @@ pub(super) enum Step {
 
 /// What has been done there.
 pub(super) enum Done {
-    /// These are the copies.
     Copied {
-        group: u64,
-        copies: Vec<Vec<u8>>,
-        digest: String,
+        groups: Vec<Copied>,
         again: bool,
     },
     Removed(u64),
@@ -153,19 +156,24 @@ pub(super) enum Done {
     Looked(u64, bool),
 }
 
+/// A group in a slot of its own.
+pub(super) struct Copied {
+    pub(super) group: u64,
+    pub(super) copies: Vec<Vec<u8>>,
+    pub(super) digest: String,
+}
+
 // === impl Step ===
 
 impl Step {
     pub(super) async fn take(self, link: &Link, sale: &SaleId, base: &str) -> Result<Done, StoreError> {
-        let names = |group| keys::chunks(group).map(move |chunk| keys::away(sale, base, chunk));
         Ok(match self {
-            Self::Copy { group, chunks, again } => {
-                let mut copies = Vec::new();
-                for (name, bytes) in names(group).zip(chunks) {
-                    copies.push(copy(link, &name, bytes).await?);
+            Self::Copy { groups, again } => {
+                let mut copied = Vec::new();
+                for (group, chunks) in groups {
+                    copied.push(copy(link, sale, base, group, chunks).await?);
                 }
-                let digest = digest(&copies);
-                Done::Copied { group, copies, digest, again }
+                Done::Copied { groups: copied, again }
             }
             Self::Remove(group) => {
                 remove(link, sale, base, group).await?;
@@ -174,8 +182,8 @@ impl Step {
             Self::Look(group) => {
                 let mut ask = Cmd::new();
                 ask.arg("EXISTS");
-                for name in names(group) {
-                    ask.arg(name);
+                for chunk in keys::chunks(group) {
+                    ask.arg(keys::away(sale, base, chunk));
                 }
                 let there: u64 = link.ask(&ask).await?;
                 Done::Looked(group, there == keys::GROUP)
@@ -184,14 +192,28 @@ impl Step {
     }
 }
 
-/// Writes a copy if there is none, and answers with the one there is.
-async fn copy(link: &Link, name: &str, bytes: Vec<u8>) -> Result<Vec<u8>, StoreError> {
-    let made: Option<String> = link.ask(redis::cmd("SET").arg(name).arg(&bytes).arg("NX")).await?;
-    if made.is_some() {
-        return Ok(bytes);
+/// Writes the copies of a group where there are none, and answers with those that there are.
+pub(super) async fn copy(
+    link: &Link,
+    sale: &SaleId,
+    base: &str,
+    group: u64,
+    chunks: Vec<Vec<u8>>,
+) -> Result<Copied, StoreError> {
+    let mut copies = Vec::new();
+    for (chunk, bytes) in keys::chunks(group).zip(chunks) {
+        let name = keys::away(sale, base, chunk);
+        let made: Option<String> = link.ask(redis::cmd("SET").arg(&name).arg(&bytes).arg("NX")).await?;
+        copies.push(if made.is_some() {
+            bytes
+        } else {
+            let found: Option<Vec<u8>> = link.ask(redis::cmd("GET").arg(&name)).await?;
+            let gone = || StoreError::Unavailable { reason: "a copy of joins is gone again".into() };
+            found.ok_or_else(gone)?
+        });
     }
-    let found: Option<Vec<u8>> = link.ask(redis::cmd("GET").arg(name)).await?;
-    found.ok_or_else(|| StoreError::Unavailable { reason: "a copy of joins is gone again".into() })
+    let digest = digest(&copies);
+    Ok(Copied { group, copies, digest })
 }
 
 /// Removes the copies of a group, if there are any.
@@ -221,7 +243,7 @@ pub(super) async fn load(
 #[derive(Default)]
 pub(super) struct Spreading {
     /// A step that is being taken, and for which base.
-    task: Option<(String, JoinHandle<Result<Done, StoreError>>)>,
+    pub(super) task: Option<(String, JoinHandle<Result<Done, StoreError>>)>,
     /// What the next commit is to say, and of which base.
     done: Option<(String, Done)>,
     /// This gateway has given the last number of a group.
@@ -253,7 +275,9 @@ impl Spreading {
     pub(super) fn done(&self, replica: &Replica) -> Option<&Done> {
         let news = |done: &Done| match done {
             // Who asked for it hears that it is there, even where it is what it was.
-            Done::Copied { group, again, .. } => *again || !replica.spread.has(*group),
+            Done::Copied { groups, again } => {
+                *again || groups.iter().any(|copied| !replica.spread.has(copied.group))
+            }
             Done::Removed(group) => replica.spread.has(*group),
             Done::Looked(..) => false,
         };
@@ -288,42 +312,52 @@ impl Spreading {
         self.missing.dedup();
     }
 
-    /// A whole group that has no slot of its own. Where somebody is missing, which takes a while to find, it is not looked
-    /// for all the time.
-    fn unspread(&mut self, queue: &Queue, spread: &Spread) -> Option<u64> {
+    /// Some whole groups that have no slots of their own. Where somebody is missing, which takes a while to find, they are not
+    /// looked for all the time.
+    fn unspread(&mut self, queue: &Queue, spread: &Spread) -> Vec<u64> {
         if self.partial.is_some_and(|found| found.elapsed() < OWN) {
-            return None;
+            return Vec::new();
         }
         self.partial = None;
+        let mut found = Vec::new();
         for group in full(queue).filter(|group| !spread.has(*group)) {
-            if !queue.misses_any(&keys::arrivals(group)) {
-                return Some(group);
+            if queue.misses_any(&keys::arrivals(group)) {
+                self.partial = Some(Instant::now());
+                continue;
             }
-            self.partial = Some(Instant::now());
+            found.push(group);
+            if found.len() == AT_ONCE {
+                break;
+            }
         }
-        None
+        found
     }
 
     /// What to do next, if anything.
     fn step(&mut self, replica: &Replica) -> Option<Step> {
         let Replica { queue, spread, .. } = replica;
+        let copy = |groups: Vec<u64>, again| {
+            let groups = groups.into_iter().map(|group| (group, packed(queue, group))).collect();
+            Some(Step::Copy { groups, again })
+        };
         let rest = LOOK * 2u32.pow(self.failures);
         let rested = self.looked.is_none_or(|looked| looked.elapsed() >= rest);
         if self.failures > 0 && !rested {
             return None;
         }
-        while let Some(group) = self.missing.pop() {
-            if spread.has(group) && !is_forgotten(queue, group) {
-                return Some(Step::Copy { group, chunks: packed(queue, group), again: true });
-            }
+        self.missing.retain(|group| spread.has(*group) && !is_forgotten(queue, *group));
+        if !self.missing.is_empty() {
+            let some = self.missing.split_off(self.missing.len().saturating_sub(AT_ONCE));
+            return copy(some, true);
         }
-        if let Some(group) = self.unspread(queue, spread) {
+        let unspread = self.unspread(queue, spread);
+        if let Some(&group) = unspread.first() {
             let since = match self.seen {
                 Some((seen, since)) if seen == group => since,
                 _ => self.seen.insert((group, Instant::now())).1,
             };
             if rested && (self.filled || since.elapsed() >= OWN) {
-                return Some(Step::Copy { group, chunks: packed(queue, group), again: false });
+                return copy(unspread, false);
             }
         } else if self.partial.is_none() {
             self.filled = false;
@@ -350,7 +384,8 @@ impl Sale {
             }
             match task.await {
                 Ok(Ok(Done::Looked(group, there))) => {
-                    if !there {
+                    // What another base lacks is nobody's loss any more.
+                    if !there && base == replica.base {
                         tracing::warn!(sale = %self.id, group, "a node has lost joins, which are put back");
                         spreading.missing.push(group);
                     }

@@ -31,10 +31,16 @@
 //! | copies have a digest | the same |
 //! | copies that are missed are asked for | the same |
 //! | what is moved meanwhile is read again | `spreading::who_reads_the_sale_while_joins_are_moved_finds_them` |
+//! | another version's sale is not touched | `format::a_sale_of_a_newer_version_is_left_as_it_is_and_not_put_back_as_it_was` |
+//! | nor is its checkpoint | `format::what_a_newer_version_has_written_down_is_not_overwritten` |
+//! | who signs with what others do not have is refused | `agreeing::a_gateway_with_other_keys_has_nothing_to_do_with_any_sale` |
+//! | who keeps another checkpoint is refused | `agreeing::a_gateway_with_another_checkpoint_is_refused_until_that_is_meant` |
 
+mod agreeing;
 mod failing;
 mod fairness;
 pub(super) mod fixture;
+mod format;
 mod history;
 mod losing;
 mod racing;

@@ -14,7 +14,7 @@ use ropeline_queue::SaleId;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::{Document, Look};
+use super::Unread;
 use crate::StoreError;
 
 /// How many may wait for the disk: one that does not answer shall not take all threads that may block.
@@ -82,11 +82,11 @@ impl Folder {
     /// Has the file looked at.
     pub(super) async fn look<T: Send + 'static>(
         &self,
-        sale: &SaleId,
-        look: impl FnOnce(Option<Document>) -> Look<T> + Send + 'static,
+        name: &str,
+        look: impl FnOnce(Option<String>) -> Result<(Option<String>, T), Unread> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let sale = sale.clone();
-        self.aside(move |folder| folder.locked(&sale, look)).await
+        let name = name.to_owned();
+        self.aside(move |folder| folder.locked(&name, look)).await
     }
 
     /// Has it done where that may block.
@@ -121,11 +121,11 @@ impl Folder {
     /// Reads, and writes what is to be written, while no other gateway does.
     fn locked<T>(
         &self,
-        sale: &SaleId,
-        look: impl FnOnce(Option<Document>) -> Look<T>,
+        name: &str,
+        look: impl FnOnce(Option<String>) -> Result<(Option<String>, T), Unread>,
     ) -> Result<T, StoreError> {
         let until = Instant::now() + self.patience;
-        let path = self.path.join(format!("{sale}.json"));
+        let path = self.path.join(format!("{name}.json"));
         let failed = |error: io::Error| StoreError::Io { path: path.clone(), detail: error.to_string() };
         self.is_there()?;
         let lock = OpenOptions::new()
@@ -133,7 +133,7 @@ impl Folder {
             .truncate(false)
             .write(true)
             .mode(0o600)
-            .open(self.path.join(format!("{sale}.lock")))
+            .open(self.path.join(format!("{name}.lock")))
             .map_err(failed)?;
         loop {
             match lock.try_lock() {
@@ -145,19 +145,18 @@ impl Folder {
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
         }
+        let damaged = |detail: String| StoreError::Damaged { path: path.clone(), detail };
         let held = match fs::read(&path) {
-            Ok(bytes) => Some(
-                serde_json::from_slice(&bytes)
-                    .map_err(|error| StoreError::Damaged { path: path.clone(), detail: error.to_string() })?,
-            ),
+            Ok(bytes) => Some(String::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(failed(error)),
         };
-        let (write, done) = look(held)?;
-        if let Some(document) = write {
-            let bytes = serde_json::to_vec(&document)
-                .map_err(|error| StoreError::Unavailable { reason: error.to_string() })?;
-            replace(&self.path, &path, &bytes).map_err(failed)?;
+        let (write, done) = look(held).map_err(|unread| match unread {
+            Unread::Damaged(detail) => damaged(detail),
+            Unread::Failed(error) => error,
+        })?;
+        if let Some(text) = write {
+            replace(&self.path, &path, text.as_bytes()).map_err(failed)?;
         }
         Ok(done)
     }

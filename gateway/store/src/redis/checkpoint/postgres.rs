@@ -17,7 +17,7 @@ use sqlx::{Executor as _, PgConnection};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
-use super::{Document, Look};
+use super::Unread;
 use crate::StoreError;
 
 /// Tells this table's locks from all others: half of them, the other half is a digest of the sale's id.
@@ -63,7 +63,9 @@ impl Postgres {
     /// Writes a mark into a row that is no sale's.
     pub(super) async fn leave_mark(&self, sale: &SaleId, mark: u64) -> Result<(), StoreError> {
         self.soon(async {
-            sqlx::query(PUT).bind(mark_of(sale)).bind(mark.to_string()).execute(self.pool()).await.map(drop)
+            let mut transaction = self.pool().begin().await?;
+            put(&mut transaction, &mark_of(sale), &mark.to_string()).await?;
+            transaction.commit().await
         })
         .await
     }
@@ -86,44 +88,38 @@ impl Postgres {
 
     pub(super) async fn look<T>(
         &self,
-        sale: &SaleId,
-        look: impl FnOnce(Option<Document>) -> Look<T>,
+        name: &str,
+        look: impl FnOnce(Option<String>) -> Result<(Option<String>, T), Unread>,
     ) -> Result<T, StoreError> {
         // What is given up on the way is rolled back, or was written for nothing: numbers are skipped then, never given twice.
-        let looked = timeout(self.patience, self.locked(sale, look)).await;
+        let looked = timeout(self.patience, self.locked(name, look)).await;
         looked.unwrap_or_else(|_| Err(unavailable("the database does not answer")))
     }
 
     async fn locked<T>(
         &self,
-        sale: &SaleId,
-        look: impl FnOnce(Option<Document>) -> Look<T>,
+        name: &str,
+        look: impl FnOnce(Option<String>) -> Result<(Option<String>, T), Unread>,
     ) -> Result<T, StoreError> {
         self.ready.get_or_try_init(|| self.make_table()).await.map_err(failed)?;
         // What another gateway writes before this one has the lock is to be seen, however the database is set up.
         let mut transaction =
             self.pool().begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await.map_err(failed)?;
         self.hurry(&mut transaction).await.map_err(failed)?;
-        lock(&mut transaction, sale.as_str()).await.map_err(failed)?;
+        lock(&mut transaction, name).await.map_err(failed)?;
         let held = sqlx::query_scalar::<_, String>(GET)
-            .bind(sale.as_str())
+            .bind(name)
             .fetch_optional(&mut *transaction)
             .await
             .map_err(failed)?;
-        let held = held
-            .map(|document| serde_json::from_str(&document))
-            .transpose()
-            .map_err(|error| unavailable(&format!("what it says of sale {sale} cannot be read: {error}")))?;
-        let (write, done) = look(held)?;
-        if let Some(document) = write {
-            let text = serde_json::to_string(&document).map_err(|error| unavailable(&error.to_string()))?;
-            transaction.execute("SET LOCAL synchronous_commit = on").await.map_err(failed)?;
-            sqlx::query(PUT)
-                .bind(sale.as_str())
-                .bind(text)
-                .execute(&mut *transaction)
-                .await
-                .map_err(failed)?;
+        let (write, done) = look(held).map_err(|unread| match unread {
+            Unread::Damaged(detail) => {
+                unavailable(&format!("what it says of {name} cannot be read: {detail}"))
+            }
+            Unread::Failed(error) => error,
+        })?;
+        if let Some(text) = write {
+            put(&mut transaction, name, &text).await.map_err(failed)?;
         }
         transaction.commit().await.map_err(failed)?;
         Ok(done)
@@ -162,6 +158,12 @@ impl fmt::Debug for Postgres {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Postgres").finish_non_exhaustive()
     }
+}
+
+/// Writes a row, which the database does not forget once that is committed, however it is set up.
+async fn put(connection: &mut PgConnection, name: &str, text: &str) -> Result<(), sqlx::Error> {
+    connection.execute("SET LOCAL synchronous_commit = on").await?;
+    sqlx::query(PUT).bind(name).bind(text).execute(connection).await.map(drop)
 }
 
 /// No sale's name has a dot.

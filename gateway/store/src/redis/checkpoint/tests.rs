@@ -103,6 +103,9 @@ async fn keeps_its_promises(place: &RedisCheckpoint) {
         one.leave_mark(&sale(), mark).await.unwrap();
         assert_eq!(two.mark(&sale()).await.unwrap(), Some(mark));
     }
+    // All know it by one name, which is no sale's.
+    let name = one.name().await.unwrap();
+    assert_eq!((name.len(), open(place).name().await.unwrap()), (32, name));
     assert!(open(place).sales().await.unwrap().into_iter().eq([sale()]));
 
     // Of many at once each sees what the one before it has written.
@@ -303,6 +306,21 @@ mod in_postgres {
         let sql = sql.split_once("//! ```").unwrap().0.replace("//!", "").replace("the_user", "gateway");
         server.psql("bare", &sql);
         Box::pin(keeps_its_promises(&RedisCheckpoint::Postgres(url))).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_mark_outlives_a_database_that_is_set_up_to_forget_what_came_last() {
+        // Nobody else writes it to the disk in time.
+        let mut server =
+            Postgres::start_with(&[("synchronous_commit", "off"), ("wal_writer_delay", "10000ms")]);
+        let checkpoint = open(&RedisCheckpoint::Postgres(server.create("sales")));
+        for mark in 1..=3 {
+            checkpoint.leave_mark(&sale(), mark).await.unwrap();
+        }
+        server.kill();
+        server.launch();
+        let again = open(&RedisCheckpoint::Postgres(server.url("sales")));
+        assert_eq!(again.mark(&sale()).await.unwrap(), Some(3));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -40,7 +40,7 @@ while i <= #ARGV do
   end
 end
 local version = tonumber(head.version) + 1
-local fields = {'version', version, 'core', ARGV[4]}
+local fields = {'format', FORMAT, 'version', version, 'core', ARGV[4]}
 local function set(name, value)
   fields[#fields + 1] = name
   fields[#fields + 1] = value

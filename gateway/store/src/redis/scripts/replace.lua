@@ -10,7 +10,7 @@ if (head.line or '') ~= ARGV[1] or (head.version or '0') ~= ARGV[2] then
 end
 redis.call('DEL', KEYS[1], KEYS[2])
 redis.call('RPUSH', KEYS[2], ARGV[3])
-redis.call('HSET', KEYS[1], 'version', ARGV[9], 'line', ARGV[6], 'from', ARGV[10], 'branch', ARGV[11], 'run', run,
+redis.call('HSET', KEYS[1], 'format', FORMAT, 'version', ARGV[9], 'line', ARGV[6], 'from', ARGV[10], 'branch', ARGV[11], 'run', run,
   'generation', ARGV[7], 'base', ARGV[8], 'core', ARGV[4], 'definition', ARGV[5], 'definition_version', ARGV[9],
   'log_bytes', #ARGV[3], 'spread', ARGV[12], 'spread_version', ARGV[9])
 return standing('done')

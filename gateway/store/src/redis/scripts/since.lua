@@ -1,6 +1,7 @@
--- Begins every script. What has been committed since a gateway was last up to date, and whose turn it is.
+-- Begins every script of a sale. What has been committed since a gateway was last up to date, and whose turn it is. A sale
+-- of another format than FORMAT, which stands before this, is not touched.
 --
--- Reads KEYS[1], the head (hash): version, line, from, branch, run, generation, base, core, definition,
+-- Reads KEYS[1], the head (hash): format, version, line, from, branch, run, generation, base, core, definition,
 -- definition_version, turns, turn_until, turn_of, spread, spread_version, wanted; KEYS[2], the log (list of entries up to the
 -- version, the oldest may be gone); TIME; INFO server. Writes turns, turn_until and turn_of.
 --
@@ -11,11 +12,14 @@ local TURN_MS = 250
 local head = {}
 do
   local names = {'version', 'line', 'from', 'branch', 'run', 'generation', 'base', 'definition_version', 'turns',
-    'turn_until', 'turn_of', 'spread_version', 'wanted'}
+    'turn_until', 'turn_of', 'spread_version', 'wanted', 'format'}
   local values = redis.call('HMGET', KEYS[1], unpack(names))
   for i, name in ipairs(names) do
     head[name] = values[i]
   end
+end
+if head.format and head.format ~= FORMAT then
+  return redis.error_reply('FORMAT ' .. head.format)
 end
 local clock = redis.call('TIME')
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')

@@ -159,11 +159,13 @@ async fn who_has_nothing_to_commit_gives_up_the_turn() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_whose_checkpoint_refuses_gives_up_the_turn() {
     let server = new_sale().await;
-    let (store, file) = (open(&server), tempfile::NamedTempFile::new().unwrap());
-    // No folder at all.
-    let checkpoint = Some(RedisCheckpoint::Folder(file.path().to_path_buf()));
+    let (store, folder) = (open(&server), tempfile::tempdir().unwrap());
+    let checkpoint = Some(RedisCheckpoint::Folder(folder.path().to_path_buf()));
     let settings = RedisSettings { checkpoint, ..settings(RedisServers::Single(server.url())) };
     let refused = RedisStore::open(&settings).unwrap();
+    refused.sales().await.unwrap();
+    // No folder any more.
+    folder.close().unwrap();
     be_too_late(&store, "dead").await;
     // Waits for a turn, and comes to nothing.
     refused.join(&sale(), vec![Join::of(visitor(1))]).await.unwrap_err();

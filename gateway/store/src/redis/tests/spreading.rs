@@ -1,5 +1,6 @@
 //! One sale on three masters: where its joins are, and what becomes of them when a step or a copy is lost.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::racing::visitor;
 use super::scene::patiently;
 use crate::contract::definition;
 use crate::redis::sale::{Sale, name};
-use crate::redis::spread::{Done, Step};
+use crate::redis::spread::{Done, Spread, Step};
 use crate::redis::{RedisServers, RedisSettings, RedisStore, keys};
 use crate::{Join, QueueStore};
 
@@ -123,9 +124,9 @@ impl Large {
         assert!(!self.is_there(&name));
     }
 
-    /// A copy of the group is not what was meant, as an older one is not.
-    fn spoil(&self, group: u64) {
-        let name = keys::away(&self.sale, &self.base, group * keys::GROUP + 3);
+    /// One of the copies of a group is not what was meant, as an older one is not.
+    fn spoil(&self, group: u64, copy: u64) {
+        let name = keys::away(&self.sale, &self.base, group * keys::GROUP + copy);
         assert!(self.is_there(&name));
         assert_eq!(self.holder(&name).ask(&["SET", &name, ""]), Reply::Text("OK".into()));
     }
@@ -172,7 +173,7 @@ async fn whoever_stops_between_the_steps_of_moving_loses_nothing_and_leaves_noth
         let name = keys::joins(&large.sale, &large.base, chunk);
         chunks.push(link.ask(redis::cmd("GET").arg(name)).await.unwrap());
     }
-    let step = Step::Copy { group: 0, chunks: chunks.clone(), again: false };
+    let step = Step::Copy { groups: vec![(0, chunks.clone())], again: false };
     assert!(matches!(step.take(link, &large.sale, &large.base).await, Ok(Done::Copied { .. })));
     drop(store);
     // What has been copied is not what counts.
@@ -226,7 +227,7 @@ async fn copies_that_a_master_lost_are_put_back_by_who_knows_them() {
     let again = || large.has_copies(0) && large.head("spread") != before;
     large.until(&store, "the copies to be looked for", again).await;
     // Somebody does, who must not take the sale for smaller than it is.
-    large.spoil(1);
+    large.spoil(1, 3);
     let other = large.gateway();
     other.view(&large.sale).await.unwrap_err();
     assert_eq!(large.head("wanted"), "1");
@@ -263,8 +264,8 @@ async fn copies_that_nobody_puts_back_are_passed_over_until_somebody_knows_them(
 async fn what_is_missed_is_not_taken_for_lost_while_others_put_it_back_or_cannot() {
     let (mut large, store) = Large::new(VISITORS).await;
     large.until_spread(&store).await;
-    large.spoil(0);
-    large.spoil(1);
+    large.spoil(0, 3);
+    large.spoil(1, 3);
     let mut reader = Sale::new(large.sale.clone(), Arc::clone(&large.gateway().shared), name().unwrap());
     let standing = reader.ask("", "").await.unwrap();
     let missed = |reader: &Sale| reader.spreading.missed.clone();
@@ -273,19 +274,58 @@ async fn what_is_missed_is_not_taken_for_lost_while_others_put_it_back_or_cannot
     assert_eq!(both.0, [0, 1]);
     reader.load(&standing).await.unwrap_err();
     assert_eq!(missed(&reader), Some(both.clone()));
+    assert!(reader.spreading.missed_since(&[1]) > both.1, "one of them has been put back");
     let before = large.head("spread");
-    large.until(&store, "a group to be put back", || large.head("spread") != before).await;
-    // The other may be back by now, too.
+    large.until(&store, "the groups to be put back", || large.head("spread") != before).await;
     let standing = reader.ask("", "").await.unwrap();
-    drop(reader.load(&standing).await);
-    assert!(missed(&reader).is_none_or(|one| one.0.len() == 1 && one.1 > both.1));
-    large.spoil(0);
+    reader.load(&standing).await.unwrap();
+    assert_eq!(missed(&reader), None);
+    // Another copy than before, which was taken for what it was.
+    large.spoil(1, 7);
     reader.load(&standing).await.unwrap_err();
-    let master = large.holder(&keys::away(&large.sale, &large.base, keys::GROUP)).url();
+    let master = large.holder(&keys::away(&large.sale, &large.base, 0)).url();
     let master = large.cluster.urls().iter().position(|url| *url == master).unwrap();
     large.cluster.master(master).kill();
     reader.load(&standing).await.unwrap_err();
     assert_eq!(missed(&reader), None, "nobody could put it back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_groups_that_are_missed_are_put_back_in_one_commit() {
+    let (large, store) = Large::new(VISITORS).await;
+    large.until_spread(&store).await;
+    large.spoil(0, 3);
+    large.spoil(1, 3);
+    let other = large.gateway();
+    other.view(&large.sale).await.unwrap_err();
+    assert_eq!(large.head("wanted"), "0 1");
+    let mut commits = BTreeSet::from([large.head("spread_version")]);
+    while !large.head("wanted").is_empty() {
+        store.tick(&large.sale, TickInput::default()).await.unwrap();
+        commits.insert(large.head("spread_version"));
+    }
+    assert_eq!(commits.len(), 2, "one before, and one since");
+    large.join(&other, 0..VISITORS, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_base_lacks_that_nobody_reads_any_more_is_not_put_back() {
+    let (large, _store) = Large::new(1).await;
+    let mut reader = Sale::new(large.sale.clone(), Arc::clone(&large.gateway().shared), name().unwrap());
+    let standing = reader.ask("", "").await.unwrap();
+    reader.load(&standing).await.unwrap();
+    reader.replica.as_mut().unwrap().spread = Spread::default().with(0, "some");
+    for (base, is_read) in [(large.base.as_str(), true), ("another", false)] {
+        let looked = tokio::spawn(async { Ok(Done::Looked(0, false)) });
+        while !looked.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        reader.spreading.task = Some((base.to_owned(), looked));
+        reader.spread().await;
+        let (_, next) = reader.spreading.task.take().unwrap();
+        let copied = matches!(next.await.unwrap().unwrap(), Done::Copied { .. });
+        assert_eq!(copied, is_read, "{base}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
