@@ -43,7 +43,7 @@ pub struct RedisClientCertificate {
 /// Where it is written down, outside of Redis, how far the sales have gone.
 #[derive(Clone, PartialEq, Eq)]
 pub enum RedisCheckpoint {
-    /// A folder that all gateways share, with the locks of the file system. It is made if there is none.
+    /// A folder that all gateways share, with the locks of the file system. It must be there.
     Folder(PathBuf),
     /// A PostgreSQL database, as `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. The table `ropeline_checkpoints` is made if
     /// there is none and the user may make one.

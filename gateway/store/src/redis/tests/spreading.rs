@@ -280,6 +280,7 @@ async fn what_is_missed_is_not_taken_for_lost_while_others_put_it_back_or_cannot
     let standing = reader.ask("", "").await.unwrap();
     reader.load(&standing).await.unwrap();
     assert_eq!(missed(&reader), None);
+    reader.replica = None;
     // Another copy than before, which was taken for what it was.
     large.spoil(1, 7);
     reader.load(&standing).await.unwrap_err();
