@@ -28,7 +28,7 @@ use crate::page::{self, Language, RoomBeacon, RoomInput};
 const LEASE_MARGIN_MS: u64 = 24 * 3_600 * 1_000;
 
 /// How long the store may fail before it is called away. Until then those who ask it wait, or are told to come again.
-const AWAY_AFTER: Duration = Duration::from_secs(2);
+pub(super) const AWAY_AFTER: Duration = Duration::from_secs(2);
 
 /// One sale as this gateway shows it.
 pub struct LiveSale {
@@ -54,9 +54,9 @@ pub struct LiveSale {
 struct Pulse {
     /// When the store last moved the sale on.
     ticked: Instant,
-    /// When it was last asked to, with whatever outcome.
+    /// When it was last asked to, or its answer was still waited for.
     tried: Instant,
-    /// Since when it has failed each time.
+    /// Since when it has failed each time, or not answered.
     failing_since: Option<Instant>,
     /// Of the time that the sale may be open without it.
     away: Budget,
@@ -74,11 +74,11 @@ impl Pulse {
         self.away.note(false, open_for(view), now);
     }
 
-    /// Since when it has.
-    fn failed(&mut self, view: &SaleView, now: Instant) -> Instant {
+    /// What was begun then has failed, or is still under way. Since when it has each time.
+    fn failed(&mut self, view: &SaleView, began: Instant, now: Instant) -> Instant {
         self.tried = now;
         self.away.note(true, open_for(view), now);
-        *self.failing_since.get_or_insert(now)
+        *self.failing_since.get_or_insert(began)
     }
 }
 
@@ -222,14 +222,15 @@ impl LiveSale {
         changed
     }
 
-    /// Notes that the store could not move the sale on; once that has lasted, it is shown.
-    pub(super) fn failed(&self, error: &StoreError, renderer: &Renderer) {
+    /// Notes that the store could not move the sale on, or has not yet done so, when it was asked at `began`; once that has
+    /// lasted, it is shown.
+    pub(super) fn failed(&self, error: &StoreError, began: Instant, renderer: &Renderer) {
         self.trouble.store(Some(Arc::new(error.clone())));
         let now = Instant::now();
         let before = self.showing.load_full();
         let (since, used) = {
             let mut pulse = self.pulse();
-            (pulse.failed(&before.view, now), pulse.away.used(now))
+            (pulse.failed(&before.view, began, now), pulse.away.used(now))
         };
         if since.elapsed() < AWAY_AFTER || before.source == Source::Configuration {
             return;
@@ -367,7 +368,7 @@ impl LiveSale {
         self.pulse().ticked.elapsed()
     }
 
-    /// How long ago the store was last asked to, with whatever outcome.
+    /// How long ago the store was last asked to, or its answer was still waited for.
     #[must_use]
     pub fn since_try(&self) -> Duration {
         self.pulse().tried.elapsed()

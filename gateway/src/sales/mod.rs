@@ -11,15 +11,19 @@ pub mod ticker;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use ropeline_decision::{Gate, Policy, SalePolicy};
 use ropeline_edge::Upstream;
 use ropeline_queue::{Queue, SaleDefinition, SaleId, SaleView, StoreAway, UnixMillis};
 use ropeline_store::{QueueStore, StoreError};
+use tokio::time::timeout;
 
+use self::live::AWAY_AFTER;
 pub use live::{LiveSale, Showing, Source};
 pub use policy::PolicyRules;
 
@@ -274,15 +278,29 @@ impl Sales {
     /// # Errors
     /// When the store is away; what is shown then stays, with the time it was true, and says so once that has lasted.
     pub async fn tick(&self, sale: &LiveSale) -> Result<(), StoreError> {
-        let _one = sale.refreshing.lock().await;
-        match self.store.tick(&sale.id, sale.tick_input()).await {
+        let began = Instant::now();
+        let mut ticking = pin!(async {
+            let one = sale.refreshing.lock().await;
+            (one, self.store.tick(&sale.id, sale.tick_input()).await)
+        });
+        // Whatever the store makes of it in the end, nobody else is to wait for it as long.
+        let (_one, ticked) = loop {
+            match timeout(AWAY_AFTER, &mut ticking).await {
+                Ok(ticked) => break ticked,
+                Err(_) => {
+                    let reason = "it does not answer".to_owned();
+                    sale.failed(&StoreError::Unavailable { reason }, began, &self.renderer);
+                }
+            }
+        };
+        match ticked {
             Ok(view) => {
                 self.show(sale, view);
                 sale.ticked();
                 Ok(())
             }
             Err(error) => {
-                sale.failed(&error, &self.renderer);
+                sale.failed(&error, began, &self.renderer);
                 Err(error)
             }
         }

@@ -134,6 +134,65 @@ async fn a_redis_that_does_not_answer_holds_up_nobody_for_long() {
     joined(&place.gateway).await;
 }
 
+/// Longer than a gateway may go without trying to move a sale on before it is not ready.
+const LONGER_THAN_STALE: Duration = Duration::from_secs(15);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_hangs_with_many_sales_leaves_every_gateway_ready_and_every_sale_away() {
+    let (shop, redis) = (Shop::open().await, Server::start(Durable::Always));
+    let settings = Settings::new(shop.address()).on(Store::At(Servers::Single(redis.url()), 2));
+    let names: Vec<String> = (1..8).map(|number| format!("sale-{number}")).collect();
+    let routes: Vec<String> = names.iter().map(|name| format!("/{name}")).collect();
+    let others = names.iter().zip(&routes).map(|(name, route)| Sale::new(name, &[route]));
+    let sales: Vec<Sale> = [sale_for_one()].into_iter().chain(others).collect();
+    let gateway = Gateway::start(settings, &sales).await;
+    let inside = joined(&gateway).await;
+    admitted(&inside).await;
+
+    redis.freeze();
+    let began = Instant::now();
+    let clients: JoinSet<()> = (gateway.nodes().iter())
+        .flat_map(|node| names.iter().map(move |name| (node, name.clone())))
+        .map(|(node, name)| {
+            let visitor = Visitor::new(&gateway).only_at(node);
+            async move {
+                while began.elapsed() < LONGER_THAN_STALE {
+                    let asked = Instant::now();
+                    assert_eq!(visitor.join(&name).await.problem(), "queue_unavailable");
+                    // Patience is two seconds.
+                    assert!(asked.elapsed() < Duration::from_secs(6), "a join took {:?}", asked.elapsed());
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            }
+        })
+        .collect();
+    within(Duration::from_secs(10), "every sale is away at every gateway", || async {
+        for node in gateway.nodes() {
+            for sale in names.iter().map(String::as_str).chain([SALE]) {
+                if !node.snapshot(sale).await["store_away"].is_object() {
+                    return None;
+                }
+            }
+        }
+        Some(())
+    })
+    .await;
+    while began.elapsed() < LONGER_THAN_STALE {
+        for node in gateway.nodes() {
+            let (status, text) = node.readiness().await;
+            assert_eq!(status, StatusCode::OK, "after {:?}: {text}", began.elapsed());
+            assert_eq!(inside.visit(PAGE).await.text(), BODY);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    clients.join_all().await;
+    redis.thaw();
+    for node in gateway.nodes() {
+        until("every sale is back", || async { (node.readiness().await.1 == "ready\n").then_some(()) }).await;
+    }
+    joined(&gateway).await;
+}
+
 #[tokio::test]
 async fn a_gateway_that_starts_without_redis_shows_the_room_protects_everything_and_joins_when_it_comes_back()
 {

@@ -1,7 +1,7 @@
 //! The connection to the server or cluster, made when it is needed and again when it is lost.
 
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
@@ -12,9 +12,9 @@ use redis::{
     IntoConnectionInfo as _, Pipeline, RedisError, Script, TlsCertificates, TlsMode,
 };
 use tokio::runtime::Handle;
-use tokio::sync::Mutex;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::keys;
 use super::report::Counts;
@@ -79,14 +79,15 @@ pub(super) struct Link {
     source: Arc<Source>,
     patience: Duration,
     counts: Arc<Counts>,
-    connection: Mutex<Option<Connection>>,
+    /// The latest; none where a connection was lost since.
+    attempt: Mutex<Option<Attempt>>,
     /// Where connections and tasks live; the caller's runtime where none is set.
     pub(super) home: OnceLock<Handle>,
 }
 
 enum Source {
     Single(Box<Client>),
-    Sentinel(Box<Mutex<SentinelClient>>),
+    Sentinel(Box<tokio::sync::Mutex<SentinelClient>>),
     Cluster(Box<ClusterClient>),
 }
 
@@ -94,6 +95,16 @@ enum Source {
 enum Connection {
     Single(MultiplexedConnection),
     Cluster(ClusterConnection),
+}
+
+/// What has become of one attempt to connect, which all share who wait for it: nothing yet, a connection, or why there is none.
+type Attempt = watch::Receiver<Option<Result<Connection, StoreError>>>;
+
+/// A connection to be asked by one, and for how long.
+struct Way {
+    connection: Connection,
+    attempt: Attempt,
+    until: Instant,
 }
 
 /// Runs a command or a pipeline on whichever connection there is.
@@ -122,7 +133,8 @@ impl Link {
                 _ => Client::open(url.as_str())?,
             })),
             RedisServers::Sentinel { addresses, service } => {
-                Source::Sentinel(Box::new(Mutex::new(sentinels(addresses, service, tls)?)))
+                let sentinels = sentinels(addresses, service, tls)?;
+                Source::Sentinel(Box::new(tokio::sync::Mutex::new(sentinels)))
             }
             RedisServers::Cluster(urls) => {
                 let mut builder = ClusterClient::builder(urls.iter().map(String::as_str));
@@ -138,36 +150,38 @@ impl Link {
             source: Arc::new(source),
             patience: *patience,
             counts,
-            connection: Mutex::default(),
+            attempt: Mutex::default(),
             home: OnceLock::new(),
         })
     }
 
-    /// How long an answer is waited for.
+    /// How long an answer is waited for, and the connection where there is none yet, both together.
     pub(super) const fn patience(&self) -> Duration {
         self.patience
     }
 
     /// There is a connection, as far as is known.
     pub(super) fn is_connected(&self) -> bool {
-        // Whoever holds it is about to connect.
-        self.connection.try_lock().is_ok_and(|connection| connection.is_some())
+        let latest = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.as_ref().is_some_and(|attempt| matches!(&*attempt.borrow(), Some(Ok(_))))
     }
 
     /// Runs a command.
     pub(super) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
-        let mut connection = self.connection().await?;
+        let mut way = self.way(self.until()).await?;
         Counts::one(&self.counts.commands);
-        let answer = on!(&mut connection, command);
-        self.judge(answer).await
+        let answer = async { on!(&mut way.connection, command) };
+        let answer = self.wait(way.until, &way.attempt, answer).await;
+        answer.map_err(|error| failed(&self.counts, &error))
     }
 
     /// Runs commands of one sale, one after the other but not as one.
     pub(super) async fn ask_all<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, StoreError> {
-        let mut connection = self.connection().await?;
+        let mut way = self.way(self.until()).await?;
         self.counts.sent(commands.len());
-        let answer = on!(&mut connection, commands);
-        self.judge(answer).await
+        let answer = async { on!(&mut way.connection, commands) };
+        let answer = self.wait(way.until, &way.attempt, answer).await;
+        answer.map_err(|error| failed(&self.counts, &error))
     }
 
     /// Runs a script, which the server is told in full only if it does not know it.
@@ -177,24 +191,23 @@ impl Link {
         keys: &[impl AsRef<str>],
         args: &[impl AsRef<[u8]>],
     ) -> Result<T, StoreError> {
-        self.try_run(script, keys, args).await.map_err(|(error, _)| error)
+        self.try_run(self.until(), script, keys, args).await.map_err(|(error, _)| error)
     }
 
-    /// Runs a script that does nothing when it is run again. Where its answer is lost, it is asked for it once more at least,
-    /// and as often as patience allows.
+    /// Runs a script that does nothing when it is run again. Where its answer is lost, it is asked for it again, as often as
+    /// patience allows.
     pub(super) async fn run_surely<T: FromRedisValue>(
         &self,
         script: &Named,
         keys: &[impl AsRef<str>],
         args: &[impl AsRef<[u8]>],
     ) -> Result<T, StoreError> {
-        let (began, mut again) = (Instant::now(), true);
+        let until = self.until();
         loop {
-            match self.try_run(script, keys, args).await {
+            match self.try_run(until, script, keys, args).await {
                 Ok(answer) => return Ok(answer),
-                Err((_, Answered::No)) if again || began.elapsed() < self.patience => {
+                Err((_, Answered::No)) if Instant::now() + BREATH < until => {
                     Counts::one(&self.counts.uncertain);
-                    again = false;
                     sleep(BREATH).await;
                 }
                 Err((error, _)) => return Err(error),
@@ -204,6 +217,7 @@ impl Link {
 
     async fn try_run<T: FromRedisValue>(
         &self,
+        until: Instant,
         script: &Named,
         keys: &[impl AsRef<str>],
         args: &[impl AsRef<[u8]>],
@@ -219,30 +233,92 @@ impl Link {
             }
             command
         };
-        let mut connection = self.connection().await.map_err(|error| (error, Answered::No))?;
-        let known = command("EVALSHA", script.digest());
+        let Way { mut connection, attempt, until } =
+            self.way(until).await.map_err(|error| (error, Answered::No))?;
         Counts::one(&self.counts.commands);
-        let mut answer = on!(&mut connection, known);
-        if answer.as_ref().is_err_and(|error: &RedisError| error.code() == Some("NOSCRIPT")) {
-            let told = command("EVAL", &script.text);
-            answer = on!(&mut connection, told);
-        }
-        let lost = |error: &RedisError| error.is_io_error() || error.is_unrecoverable_error();
-        let answered = if answer.as_ref().is_err_and(lost) { Answered::No } else { Answered::Yes };
-        self.judge(answer).await.map_err(|error| (error, answered))
+        let answer = async {
+            let answer = on!(&mut connection, command("EVALSHA", script.digest()));
+            if answer.as_ref().is_err_and(|error: &RedisError| error.code() == Some("NOSCRIPT")) {
+                return on!(&mut connection, command("EVAL", &script.text));
+            }
+            answer
+        };
+        let answer = self.wait(until, &attempt, answer).await;
+        answer.map_err(|error| {
+            let answered = if is_lost(&error) { Answered::No } else { Answered::Yes };
+            (failed(&self.counts, &error), answered)
+        })
     }
 
-    async fn connection(&self) -> Result<Connection, StoreError> {
-        let mut held = self.connection.lock().await;
-        if let Some(connection) = &*held {
-            return Ok(connection.clone());
+    /// Until when whoever asks now waits.
+    fn until(&self) -> Instant {
+        Instant::now() + self.patience
+    }
+
+    /// The connection, once there is one. Who waits for it when it cannot be had hears of that, and tries nothing anew.
+    async fn way(&self, until: Instant) -> Result<Way, StoreError> {
+        let mut attempt = self.attempt();
+        let made = match timeout_at(until, attempt.wait_for(Option::is_some)).await {
+            Ok(Ok(made)) => made.clone(),
+            Ok(Err(_)) => Some(Err(StoreError::Unavailable { reason: "the connection was not made".into() })),
+            Err(_) => None,
+        };
+        let late = || Err(failed(&self.counts, &(ErrorKind::Io, "no connection in time").into()));
+        let connection = made.unwrap_or_else(late)?;
+        Ok(Way { connection, attempt, until })
+    }
+
+    /// The latest attempt to connect; another one where that has failed.
+    fn attempt(&self) -> Attempt {
+        let is_of_use = |attempt: &Attempt| match &*attempt.borrow() {
+            Some(made) => made.is_ok(),
+            // Its runtime may have ended meanwhile.
+            None => attempt.has_changed().is_ok(),
+        };
+        let mut latest = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(attempt) = latest.as_ref().filter(|attempt| is_of_use(attempt)) {
+            return attempt.clone();
         }
+        let (told, attempt) = watch::channel(None);
+        let (source, patience, counts) = (Arc::clone(&self.source), self.patience, Arc::clone(&self.counts));
         // A connection lives as long as the runtime that it was made on.
-        let made = self.spawn(connect(Arc::clone(&self.source), self.patience)).await;
-        let gone = |_| StoreError::Unavailable { reason: "the connection was not made".into() };
-        let made = made.map_err(gone)?.map_err(|error| self.failed(&error))?;
-        Counts::one(&self.counts.connections);
-        Ok(held.insert(made).clone())
+        self.spawn(async move {
+            let made = connect(source, patience).await;
+            if made.is_ok() {
+                Counts::one(&counts.connections);
+            }
+            told.send_replace(Some(made.map_err(|error| failed(&counts, &error))));
+        });
+        latest.insert(attempt).clone()
+    }
+
+    /// Waits for an answer. After an error that is not the server's word on the command, the connection is made anew.
+    async fn wait<T>(
+        &self,
+        until: Instant,
+        attempt: &Attempt,
+        answer: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, RedisError> {
+        let asked = Instant::now();
+        let Ok(answer) = timeout_at(until, answer).await else {
+            // Who has spent most of the time on waiting for the connection says little about it.
+            if asked + self.patience / 2 < until {
+                self.lose(attempt);
+            }
+            return Err((ErrorKind::Io, "no answer in time").into());
+        };
+        if answer.as_ref().is_err_and(|error| is_lost(error) || error.code() == Some("READONLY")) {
+            self.lose(attempt);
+        }
+        answer
+    }
+
+    /// The connection of that attempt is lost. There may be a later one already.
+    fn lose(&self, attempt: &Attempt) {
+        let mut latest = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.as_ref().is_some_and(|latest| latest.same_channel(attempt)) {
+            *latest = None;
+        }
     }
 
     /// Has a task go on where connections live.
@@ -255,25 +331,17 @@ impl Link {
             None => tokio::spawn(task),
         }
     }
+}
 
-    /// After an error that is not the server's word on the command, the connection is made anew.
-    async fn judge<T>(&self, answer: Result<T, RedisError>) -> Result<T, StoreError> {
-        match answer {
-            Ok(answer) => Ok(answer),
-            Err(error) => {
-                if error.is_io_error() || error.is_unrecoverable_error() || error.code() == Some("READONLY") {
-                    *self.connection.lock().await = None;
-                }
-                Err(self.failed(&error))
-            }
-        }
-    }
+/// What the server did, if anything, is not known.
+fn is_lost(error: &RedisError) -> bool {
+    error.is_io_error() || error.is_unrecoverable_error()
+}
 
-    fn failed(&self, error: &RedisError) -> StoreError {
-        let failure = unavailable(error);
-        self.counts.failed(&failure.to_string());
-        failure
-    }
+fn failed(counts: &Counts, error: &RedisError) -> StoreError {
+    let failure = unavailable(error);
+    counts.failed(&failure.to_string());
+    failure
 }
 
 async fn connect(source: Arc<Source>, patience: Duration) -> Result<Connection, RedisError> {

@@ -204,6 +204,12 @@ impl Sale {
                 self.replica = None;
                 self.former.clear();
             }
+            if outcome.is_err() && !unknown && !self.shared.link.is_connected() {
+                // Who waited behind them has waited for the same server.
+                while let Ok(call) = inbox.try_recv() {
+                    batch.add(call);
+                }
+            }
             for call in batch.calls {
                 call.answer(outcome.clone());
             }

@@ -5,9 +5,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
-use ropeline_queue::{Arrival, Command as Order, Joined, Pace, SaleId, TickInput};
+use ropeline_queue::{Arrival, Command as Order, Joined, Pace, RawDefinition, SaleId, TickInput};
 use ropeline_test_redis::{Cluster, Durable, Proxy, Sentinel, Server, Way, eventually};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::task::JoinSet;
 
 use super::fixture::settings;
 use super::history::History;
@@ -122,6 +123,41 @@ async fn a_partition_is_told_at_once_and_healed_by_itself() {
     );
     scene.history.check();
     scene.history.check_admissions(u64::from(CAP));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_a_server_that_hangs_waits_no_longer_for_others_who_wait() {
+    let (scene, proxy, _around) = with_proxy().await;
+    let store = Arc::new(scene.gateway());
+    let patience = scene.settings.patience;
+    let sales: Vec<SaleId> = (0..32).map(|number| format!("hangs-{number}").parse().unwrap()).collect();
+    for id in &sales {
+        store.create(RawDefinition::new(id.clone(), 10).check().unwrap(), [7; 32]).await.unwrap();
+        store.view(id).await.unwrap();
+    }
+    proxy.set(Way::Closed);
+    // Nobody is connected, and all want to be. Whoever tried anew after each attempt of the others would take 16 s.
+    for _ in 0..2 {
+        let asked = Instant::now();
+        let all: JoinSet<_> = (sales.iter().cloned())
+            .flat_map(|id| [id.clone(), id])
+            .map(|id| {
+                let store = Arc::clone(&store);
+                async move { store.tick(&id, TickInput::default()).await }
+            })
+            .collect();
+        for answer in all.join_all().await {
+            assert!(matches!(answer, Err(StoreError::Unavailable { .. })), "{answer:?}");
+        }
+        assert!(asked.elapsed() < patience * 8, "{:?}", asked.elapsed());
+    }
+    let before = store.redis_report().connections;
+    proxy.set(Way::Open);
+    for id in &sales {
+        patiently(async || store.view(id).await).await;
+    }
+    let made = store.redis_report().connections - before;
+    assert!(made <= 2, "{made} connections were made");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
