@@ -1,15 +1,21 @@
 //! `[listen]`: where the gateway is reached.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::files;
 use super::insecure::Insecure;
 use super::join_limits::JoinLimits;
 use super::read::Section;
 use super::report::Fault;
+
+/// All of IPv4, and all of IPv6 that is given out (RFC 4291, section 2.5.4).
+const EVERYBODY: [IpNet; 2] = [
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0)),
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3)),
+];
 
 /// Where the gateway listens, and whom it believes about the client's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +114,9 @@ pub(super) fn read(
 
 /// Warns of a proxy in front that is not named: all that come through it would share what one network has free.
 fn one_client(section: &Section<'_>, shop: &[SocketAddr], behind_tls: bool, joins: &JoinLimits) {
-    let exempt = |address: &SocketAddr| joins.exempt.iter().any(|network| network.contains(&address.ip()));
+    let exempt = |address: &SocketAddr| {
+        joins.exempt.iter().any(|network| network.contains(&address.ip().to_canonical()))
+    };
     let on_loopback = shop.iter().all(|address| address.ip().is_loopback() && !exempt(address));
     if behind_tls || (on_loopback && !shop.is_empty()) {
         let what = "names no proxy, and one must be in front: all that come through it count as one client when they join";
@@ -156,14 +164,16 @@ fn trusted_proxies(section: &Section<'_>, insecure: Insecure) -> Option<Vec<IpNe
     if !section.has("trusted_proxies") {
         return Some(Vec::new());
     }
-    section.list("trusted_proxies", |item| {
-        let net = item.network()?;
-        if net.prefix_len() == 0 && !insecure.trust_any_proxy {
-            return Err(Fault::new(
-                format!("{net} is everybody: any client could claim any address"),
-                "name your proxies' networks, or set insecure.trust_any_proxy = true",
-            ));
-        }
-        Ok(net)
-    })
+    let networks = section.list("trusted_proxies", |item| item.network())?;
+    // Several may be everybody together, as 0.0.0.0/1 and 128.0.0.0/1 are.
+    let together = IpNet::aggregate(&networks);
+    let everybody = together.iter().find(|network| EVERYBODY.iter().any(|all| network.contains(all)));
+    if let (Some(everybody), false) = (everybody, insecure.trust_any_proxy) {
+        let together = if networks.contains(everybody) { "" } else { ", which these are together," };
+        let what = format!("{everybody}{together} is everybody: any client could claim any address");
+        let mend = "name your proxies' networks, or set insecure.trust_any_proxy = true";
+        section.fault("trusted_proxies", Fault::new(what, mend));
+        return None;
+    }
+    Some(networks)
 }

@@ -9,12 +9,15 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::report::{Collector, Fault};
 use super::units;
+
+/// Width of `::ffff:0:0/96`, whose addresses stand for those of IPv4.
+const MAPPED_WIDTH: u8 = 96;
 
 /// Where relative paths start and where environment variables come from.
 pub struct Surroundings<'a> {
@@ -350,16 +353,29 @@ impl<'a> Item<'a> {
         text.parse().map_err(|_| Fault::new(format!("{text:?} is not {what}"), format!("write {example}")))
     }
 
-    /// A network, or an address alone; what lies behind its width is dropped.
+    /// A network, or an address alone; what lies behind its width is dropped. One of IPv4-mapped IPv6 addresses is the
+    /// IPv4 network that they stand for, as addresses are looked at (RFC 4291, section 2.5.5.2).
     pub(super) fn network(&self) -> Result<IpNet, Fault> {
         let text = self.text()?;
         let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-        network.map(|network| network.trunc()).map_err(|_| {
+        let network = network.map_err(|_| {
             Fault::new(
                 format!("{text:?} is not a network"),
                 "write an address or a prefix, for example \"10.0.0.0/8\"",
             )
-        })
+        })?;
+        let IpNet::V6(six) = network else { return Ok(network.trunc()) };
+        let Some(four) = six.addr().to_ipv4_mapped() else { return Ok(network.trunc()) };
+        let width = six.prefix_len().checked_sub(MAPPED_WIDTH);
+        let four = width.and_then(|width| Ipv4Net::new(four, width).ok()).ok_or_else(|| {
+            Fault::new(
+                format!(
+                    "{text:?} is wider than ::ffff:0:0/{MAPPED_WIDTH}, all of IPv4 written as IPv6: no network is meant by that"
+                ),
+                "write the IPv4 network itself, for example \"10.0.0.0/8\"",
+            )
+        })?;
+        Ok(IpNet::V4(four.trunc()))
     }
 
     /// A path; a relative one starts at the folder of the configuration file.

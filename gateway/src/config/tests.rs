@@ -325,12 +325,13 @@ fn listen_faults() {
         "listen.trusted_proxies[0]",
         "not a network",
     );
-    refused(
-        shop,
-        "shop = [\"127.0.0.1:8080\"]\ntrusted_proxies = [\"::/0\"]",
-        "listen.trusted_proxies[0]",
-        "everybody",
-    );
+    let proxies = |list: &str| format!("{shop}\ntrusted_proxies = [{list}]");
+    let wide = "\"::/0\" \"2000::/3\" \"0.0.0.0/0\" \"::ffff:0:0/96\"".split(' ').map(str::to_owned);
+    let halves = ["\"0.0.0.0/1\", \"128.0.0.0/1\"", "\"2000::/4\", \"::ffff:10.0.0.1\", \"3000::/4\""];
+    for list in wide.chain(halves.map(str::to_owned)) {
+        refused(shop, &proxies(&list), "listen.trusted_proxies", "everybody");
+    }
+    parse(&with(shop, &proxies("\"0.0.0.0/1\", \"128.0.0.0/2\", \"2001:db8::/32\""))).unwrap();
     let operator = "operator = \"127.0.0.1:9900\"";
     refused(operator, "operator = \"0.0.0.0:9900\"", "listen.operator", "in the clear");
     refused(operator, "operator = \"127.0.0.1:8080\"", "listen.operator", "also a shop address");
@@ -361,6 +362,33 @@ fn joining_is_limited_unless_the_file_says_otherwise() {
     ] {
         // The other key keeps the file from having a second fault.
         refused(join, &format!("join = {{ {wrong} }}"), key, what);
+    }
+}
+
+#[test]
+fn ipv4_networks_written_as_ipv6_are_the_ipv4_networks() {
+    let shop = "shop = [\"127.0.0.1:8080\"]";
+    let text = |network: &str| {
+        with(shop, &format!("{shop}\ntrusted_proxies = [\"{network}\"]"))
+            .replace("exempt = [\"127.0.0.0/8\"]", &format!("exempt = [\"{network}\"]"))
+    };
+    for (written, meant) in [
+        ("::ffff:127.0.0.1", "127.0.0.1/32"),
+        ("::ffff:7f00:1/128", "127.0.0.1/32"),
+        ("::ffff:10.1.2.3/104", "10.0.0.0/8"),
+        ("::ffff:128.0.0.0/97", "128.0.0.0/1"),
+        ("::fffe:10.0.0.0/104", "::fffe:a00:0/104"),
+    ] {
+        let config = parse(&text(written)).unwrap();
+        assert_eq!(config.listen.trusted_proxies, [meant.parse().unwrap()], "{written}");
+        assert_eq!(config.limits.join.exempt, [meant.parse().unwrap()], "{written}");
+    }
+    for wide in ["::ffff:10.0.0.0/95", "::ffff:0:0/0"] {
+        let problems = parse(&text(wide)).unwrap_err();
+        let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
+        assert_eq!(keys, ["listen.trusted_proxies[0]", "limits.join.exempt[0]"], "{problems:#?}");
+        assert!(problems[0].what.contains("wider than ::ffff:0:0/96"), "{problems:#?}");
+        assert!(problems[0].mend.contains("IPv4"), "{problems:#?}");
     }
 }
 
