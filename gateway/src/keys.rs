@@ -48,6 +48,49 @@ impl fmt::Display for KeyState {
     }
 }
 
+/// What a key is for. `ropeline keygen` writes it into the key's file, as a member of the JWK that other readers pass over
+/// (RFC 7517, section 4): what one key signs is never taken where another's signature is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Tickets and the documents of a draw.
+    Ticket,
+    /// Admission tokens.
+    Admission,
+    /// Invitations to the lanes of sales.
+    Invitation,
+}
+
+impl Purpose {
+    /// The member of the JWK.
+    const MEMBER: &str = "ropeline";
+
+    /// Its name in the key's file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ticket => "ticket",
+            Self::Admission => "admission",
+            Self::Invitation => "invitation",
+        }
+    }
+
+    /// The JWK, and in it what it is for.
+    ///
+    /// # Errors
+    /// When it is no JSON object.
+    pub fn write_into(self, jwk: &str) -> serde_json::Result<String> {
+        let mut members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(jwk)?;
+        members.insert(Self::MEMBER.to_owned(), self.name().into());
+        serde_json::to_string(&members)
+    }
+
+    /// What a JWK says that it is for; one that was made elsewhere need not say.
+    #[must_use]
+    pub fn said<'a>(jwk: &'a json::Value<'_>) -> Option<&'a str> {
+        jwk.as_object()?.get(Self::MEMBER)?.as_str()
+    }
+}
+
 /// One key as its file holds it: a private JWK, or a public one, which is enough for a key that only verifies.
 #[derive(Debug)]
 pub struct LoadedKey {
@@ -59,13 +102,18 @@ impl LoadedKey {
     /// Reads a JWK file. Where the private part is there it must fit the public one.
     ///
     /// # Errors
-    /// When the file cannot be read or holds no Ed25519 JWK.
-    pub fn read(path: &Path) -> Result<Self, Fault> {
+    /// When the file cannot be read, holds no Ed25519 JWK, or one that says that it is for something else.
+    pub fn read(path: &Path, purpose: Purpose) -> Result<Self, Fault> {
         let bytes = files::read(path, MAX_FILE)?;
         let wrong = |what: &dyn fmt::Display| {
             Fault::new(format!("{}: {what}", path.display()), "make a key with `ropeline keygen`")
         };
         let document = json::parse(&bytes).map_err(|error| wrong(&error))?;
+        if let Some(other) = Purpose::said(&document).filter(|said| *said != purpose.name()) {
+            let what = format!("{} says that it is for \"{other}\"", path.display());
+            let mend = format!("name one that `ropeline keygen {}` has made", purpose.name());
+            return Err(Fault::new(what, mend));
+        }
         if document.as_object().is_some_and(|members| members.get("d").is_some()) {
             let private = SigningKey::from_jwk(&bytes).map_err(|error| wrong(&error))?;
             Ok(Self { public: private.public_key(), private: Some(private) })

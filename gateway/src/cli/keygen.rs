@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use clap::{Args, ValueEnum};
-use ropeline_token::{PublicKey, SigningKey};
+use ropeline_token::SigningKey;
 
 use super::{Done, Failure};
-use crate::keys::KeyState;
+use crate::keys::{KeyState, Purpose};
 
 /// Makes signing keys and secrets, and prints the lines for the configuration. Existing files are never touched.
 #[derive(Debug, Args)]
@@ -40,6 +40,12 @@ enum Kind {
     Invitation,
 }
 
+/// What everybody may know of a key.
+struct Public {
+    kid: String,
+    jwk: String,
+}
+
 impl Kind {
     const ALL: [Self; 4] = [Self::Ticket, Self::Admission, Self::VisitorSecret, Self::OperatorToken];
 
@@ -53,17 +59,27 @@ impl Kind {
         }
     }
 
+    /// What a key is for; a secret has no other use than its own.
+    fn purpose(self) -> Option<Purpose> {
+        match self {
+            Self::Ticket => Some(Purpose::Ticket),
+            Self::Admission => Some(Purpose::Admission),
+            Self::Invitation => Some(Purpose::Invitation),
+            Self::VisitorSecret | Self::OperatorToken => None,
+        }
+    }
+
     /// What goes into the file, and the public part if it is a key.
-    fn make(self) -> Result<(String, Option<PublicKey>), Failure> {
+    fn make(self) -> Result<(String, Option<Public>), Failure> {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("no random numbers: {error}"))?;
-        Ok(match self {
-            Self::Ticket | Self::Admission | Self::Invitation => {
-                let key = SigningKey::from_seed(seed);
-                (key.to_private_jwk(), Some(key.public_key()))
-            }
-            Self::VisitorSecret | Self::OperatorToken => (Base64UrlUnpadded::encode_string(&seed), None),
-        })
+        let Some(purpose) = self.purpose() else {
+            return Ok((Base64UrlUnpadded::encode_string(&seed), None));
+        };
+        let key = SigningKey::from_seed(seed);
+        let marked = |jwk: &str| purpose.write_into(jwk).context("a key's JWK");
+        let public = Public { kid: key.kid().to_owned(), jwk: marked(&key.public_key().to_jwk())? };
+        Ok((marked(&key.to_private_jwk())?, Some(public)))
     }
 
     /// The table and the line of the configuration that name the file.
@@ -122,10 +138,10 @@ impl Keygen {
             write_private(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
             let named = kind.public_file(&path);
             if let (Some(file), Some(public)) = (&named, &public) {
-                std::fs::write(file, public.to_jwk() + "\n")
+                std::fs::write(file, format!("{}\n", public.jwk))
                     .with_context(|| format!("cannot write {}", file.display()))?;
             }
-            let kid = public.map(|public| format!("   # kid {}", public.kid())).unwrap_or_default();
+            let kid = public.map(|public| format!("   # kid {}", public.kid)).unwrap_or_default();
             let (table, line) = kind.config_line(named.as_ref().unwrap_or(&path), state);
             if table != last_table {
                 writeln!(out, "[{table}]")?;

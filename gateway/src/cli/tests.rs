@@ -123,6 +123,51 @@ fn invite_signs_what_a_gateway_with_the_public_key_takes() {
     assert!(subjects.eq(["a", "b"]), "{links}");
     let missing = ["invite", "--sale", "drop", "--lane", "members", "--key", "none"];
     bad(&missing, 3, "cannot read none");
+    for (link, lead, tail) in [
+        ("https://shop.example/sale#size", "https://shop.example/sale?invitation=", "#size"),
+        ("https://shop.example/sale?a=%20b#x?y", "https://shop.example/sale?a=%20b&invitation=", "#x?y"),
+        ("https://shop.example/sale?", "https://shop.example/sale?invitation=", ""),
+        ("https://shop.example", "https://shop.example/?invitation=", ""),
+    ] {
+        let printed = invite(&["--link", link]);
+        let code = printed.trim_end().strip_prefix(lead).and_then(|rest| rest.strip_suffix(tail));
+        keys.invitation(code.unwrap_or_else(|| panic!("{printed}"))).unwrap();
+    }
+}
+
+#[test]
+fn invite_refuses_what_could_never_be_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = text(folder.path());
+    good(&["keygen", "ticket", "admission", "invitation", "--dir", dir]);
+    let with = |name: &str| {
+        let file = folder.path().join(name);
+        let (out, done) = ropeline(&["invite", "--sale", "drop", "--lane", "members", "--key", text(&file)]);
+        done.map(|()| out)
+    };
+    assert!(with("invitation.jwk").is_ok());
+    fs::write(folder.path().join("mute.jwk"), SigningKey::from_seed([1; 32]).to_private_jwk()).unwrap();
+    for (name, said) in [
+        ("ticket.jwk", "is for \"ticket\""),
+        ("admission.jwk", "is for \"admission\""),
+        ("mute.jwk", "does not say what it is for"),
+        ("invitation.public.jwk", "private part"),
+    ] {
+        let (code, told) = with(name).expect_err(name);
+        assert!(code == 1 && told.contains(said), "{name}: {code} {told}");
+    }
+    for wrong in [
+        ["--valid", "0s"],
+        ["--valid", "59s"],
+        ["--link", "not a url"],
+        ["--link", "/sale"],
+        ["--link", "mailto:a@shop.example"],
+        ["--link", "https://shop.example/?invitation=x"],
+    ] {
+        let line = [&["ropeline", "invite", "--sale", "drop", "--lane", "members"][..], &wrong[..]].concat();
+        let error = Cli::try_parse_from(line).expect_err(wrong[1]);
+        assert_eq!(error.exit_code(), 2, "{error}");
+    }
 }
 
 fn claims(exp: u64) -> Claims {

@@ -7,15 +7,15 @@ use ropeline_token::KeySet;
 use super::files;
 use super::read::Section;
 use super::report::Fault;
-use crate::keys::{KeyRing, KeyState, Keys, LoadedKey};
+use crate::keys::{KeyRing, KeyState, Keys, LoadedKey, Purpose};
 
 /// Thumbprints seen so far, each with the key in the file that named it.
 type Seen = HashMap<String, String>;
 
 pub(super) fn read(section: Section<'_>) -> Option<Keys> {
     let mut seen = Seen::new();
-    let ticket = ring(&section, "ticket", &mut seen);
-    let admission = ring(&section, "admission", &mut seen);
+    let ticket = ring(&section, Purpose::Ticket, &mut seen);
+    let admission = ring(&section, Purpose::Admission, &mut seen);
     let invitation = invitation(&section, &mut seen);
     section.finish();
     Some(Keys { ticket: ticket?, admission: admission?, invitation: invitation? })
@@ -29,7 +29,7 @@ fn invitation(section: &Section<'_>, seen: &mut Seen) -> Option<Option<KeySet>> 
     }
     let keys = section.list(KEY, |item| {
         let path = item.path()?;
-        let key = LoadedKey::read(&path)?;
+        let key = LoadedKey::read(&path, Purpose::Invitation)?;
         if key.is_private() {
             return Err(Fault::new(
                 format!("{} holds the private key, which the gateway has no use for", path.display()),
@@ -55,7 +55,8 @@ fn invitation(section: &Section<'_>, seen: &mut Seen) -> Option<Option<KeySet>> 
     }
 }
 
-fn ring(section: &Section<'_>, kind: &'static str, seen: &mut Seen) -> Option<KeyRing> {
+fn ring(section: &Section<'_>, purpose: Purpose, seen: &mut Seen) -> Option<KeyRing> {
+    let kind = purpose.name();
     let example = format!(
         "add {kind} = [{{ path = \"keys/{kind}.jwk\", state = \"sign\" }}] under [keys] (`ropeline keygen {kind}` makes one)"
     );
@@ -66,7 +67,7 @@ fn ring(section: &Section<'_>, kind: &'static str, seen: &mut Seen) -> Option<Ke
     let mut whole = true;
     let mut loaded = Vec::new();
     for entry in section.tables(kind)? {
-        match key(&entry, seen) {
+        match key(&entry, purpose, seen) {
             Some(key) => loaded.push(key),
             None => whole = false,
         }
@@ -88,10 +89,10 @@ fn ring(section: &Section<'_>, kind: &'static str, seen: &mut Seen) -> Option<Ke
         .ok()
 }
 
-fn key(entry: &Section<'_>, seen: &mut Seen) -> Option<(LoadedKey, KeyState)> {
+fn key(entry: &Section<'_>, purpose: Purpose, seen: &mut Seen) -> Option<(LoadedKey, KeyState)> {
     let loaded = entry.need("path", "name the key's JWK file", |item| {
         let path = item.path()?;
-        Ok((LoadedKey::read(&path)?, path))
+        Ok((LoadedKey::read(&path, purpose)?, path))
     });
     let state = entry.need("state", "write \"publish\", \"sign\" or \"verify\"", |item| {
         let text = item.text()?;

@@ -2,12 +2,12 @@ use proptest::prelude::*;
 use ropeline_token::{Expect, Leeway, SigningKey};
 
 use super::*;
-use crate::keys::{KeyRing, KeyState, LoadedKey};
+use crate::keys::{KeyRing, KeyState, LoadedKey, Purpose};
 
 fn ring(folder: &std::path::Path, seed: u8) -> KeyRing {
     let path = folder.join(format!("{seed}.jwk"));
     std::fs::write(&path, SigningKey::from_seed([seed; 32]).to_private_jwk()).unwrap();
-    KeyRing::new(vec![(LoadedKey::read(&path).unwrap(), KeyState::Sign)]).unwrap()
+    KeyRing::new(vec![(LoadedKey::read(&path, Purpose::Ticket).unwrap(), KeyState::Sign)]).unwrap()
 }
 
 fn exporter() -> Exporter {
