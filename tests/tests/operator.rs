@@ -178,7 +178,7 @@ async fn wrong_input_is_told_with_what_mends_it_and_changes_nothing() {
         (Method::POST, SALES.to_owned(), json!({ "id": "x", "max_activ": 1 }), 400, "max_activ"),
         (Method::POST, SALES.to_owned(), json!([]), 400, "The body"),
         (Method::PUT, drop.clone(), whole("other", 1, "/x"), 409, "other sale"),
-        (Method::PATCH, drop.clone(), json!({ "lease_ms": 1 }), 422, "1000 to"),
+        (Method::PATCH, drop.clone(), json!({ "lease_ms": 1 }), 422, "1 s to 30 days"),
         (Method::PATCH, drop.clone(), json!("x"), 400, "must be an object"),
         (Method::PATCH, format!("{SALES}/none"), json!({}), 404, "none"),
         (Method::POST, format!("{drop}/pause"), json!({}), 400, "reason"),

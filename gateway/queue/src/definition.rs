@@ -545,9 +545,16 @@ impl Faults {
 
     fn span(&mut self, field: &'static str, value: u64, least: u64) {
         if !(least..=LONGEST_MS).contains(&value) {
-            self.add(field, &format!("{least} to {LONGEST_MS} milliseconds"));
+            self.add(field, &format!("{} to {}", spelt(least), spelt(LONGEST_MS)));
         }
     }
+}
+
+/// A span as people say it, in the largest unit that it is a whole number of.
+fn spelt(ms: u64) -> String {
+    const UNITS: [(u64, &str); 2] = [(24 * 60 * 60 * 1_000, "days"), (1_000, "s")];
+    let whole = UNITS.into_iter().find(|(length, _)| ms >= *length && ms.is_multiple_of(*length));
+    whole.map_or_else(|| format!("{ms} ms"), |(length, unit)| format!("{} {unit}", ms / length))
 }
 
 #[cfg(test)]

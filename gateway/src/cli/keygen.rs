@@ -21,8 +21,17 @@ pub(super) struct Keygen {
     #[arg(long, value_name = "DIR", default_value = "keys")]
     dir: PathBuf,
     /// The file's name in the folder, for a single kind: `--name ticket-2.jwk` makes the next key of a rotation.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = file_name)]
     name: Option<String>,
+}
+
+fn file_name(text: &str) -> Result<String, String> {
+    let is_name = Path::new(text).file_name().is_some_and(|name| name == text);
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err("it is no name of a file; --dir says in which folder".to_owned())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -122,6 +131,12 @@ impl Keygen {
         // Looked at beforehand, so that one file in the way does not leave half of a set behind.
         let public = files.iter().filter_map(|(kind, path)| kind.public_file(path));
         let paths: Vec<PathBuf> = files.iter().map(|(_, path)| path.clone()).chain(public).collect();
+        if let Some((_, path)) = paths.iter().enumerate().find(|(at, path)| paths[..*at].contains(path)) {
+            return Err(Failure::Found(format!(
+                "{} would be made twice: name each kind once",
+                path.display()
+            )));
+        }
         if let Some(path) = paths.iter().find(|path| path.symlink_metadata().is_ok()) {
             return Err(Failure::Found(format!(
                 "{} exists and is not overwritten: tokens it signed would be worthless. \

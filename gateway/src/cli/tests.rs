@@ -89,6 +89,15 @@ fn keygen_overwrites_nothing_and_leaves_no_half_set() {
     let next = good(&["keygen", "ticket", "--dir", dir, "--name", "ticket-2.jwk"]);
     assert!(next.contains("ticket-2.jwk\", state = \"publish\""), "{next}");
     bad(&["keygen", "--dir", dir, "--name", "x"], 1, "exactly one kind");
+    let made = fs::read_dir(folder.path()).unwrap().count();
+    bad(&["keygen", "admission", "admission", "--dir", dir], 1, "admission.jwk would be made twice");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), made);
+    for name in ["", ".", "..", "../x.jwk", "x/"] {
+        let line = ["ropeline", "keygen", "admission", "--dir", dir, "--name", name];
+        let error = Cli::try_parse_from(line).expect_err(name);
+        assert_eq!(error.exit_code(), 2, "{error}");
+        assert!(error.to_string().contains("no name of a file"), "{error}");
+    }
 }
 
 #[test]

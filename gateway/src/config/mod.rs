@@ -29,8 +29,9 @@ mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use ropeline_queue::SaleDefinition;
+use ropeline_queue::{SaleDefinition, UnixMillis};
 use toml::de::DeTable;
 
 pub use draw::DrawSettings;
@@ -108,7 +109,9 @@ impl Config {
             problems: vec![Problem { line: 1, column: 1, key: String::new(), what, mend }],
         })?;
         let base = path.parent().unwrap_or(Path::new(""));
-        let around = Surroundings { base, env: &|name| std::env::var(name).ok() };
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = UnixMillis(units::millis(since_1970));
+        let around = Surroundings { base, env: &|name| std::env::var(name).ok(), now };
         Self::parse(&text, &around).map_err(|problems| Report { file, problems })
     }
 
@@ -151,7 +154,10 @@ fn read_parts(root: read::Section<'_>) -> Option<Config> {
     let draw = draw::read(root.table("draw"));
     // Where the keys are at fault, they are what is to be mended first.
     let invites = keys.as_ref().is_none_or(|keys| keys.invitation.is_some());
-    let sales = root.tables("sale").and_then(|sections| sale::read(sections, &queue.api_prefix, invites));
+    let one_host =
+        upstream.as_ref().is_some_and(|upstream| matches!(upstream.host_header, HostHeader::Fixed(_)));
+    let beside = sale::Beside { api_prefix: &queue.api_prefix, invites, one_host };
+    let sales = root.tables("sale").and_then(|sections| sale::read(sections, beside));
     root.finish();
     Some(Config {
         listen: listen?,

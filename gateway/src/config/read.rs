@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
+use ropeline_queue::UnixMillis;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -19,12 +20,14 @@ use super::units;
 /// Width of `::ffff:0:0/96`, whose addresses stand for those of IPv4.
 const MAPPED_WIDTH: u8 = 96;
 
-/// Where relative paths start and where environment variables come from.
+/// Where relative paths start, where environment variables come from, and what time it is.
 pub struct Surroundings<'a> {
     /// The folder of the configuration file.
     pub base: &'a Path,
     /// Looks up an environment variable.
     pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// Warnings of what is over look at this.
+    pub now: UnixMillis,
 }
 
 /// One table of the file, and what has been asked of it.
@@ -86,6 +89,11 @@ impl<'a> Section<'a> {
     fn place(&self, key: &str) -> Range<usize> {
         let table = self.table.and_then(|table| table.iter().find(|(name, _)| name.get_ref() == key));
         table.map_or_else(|| self.span.clone(), |(_, value)| value.span())
+    }
+
+    /// The line of a key's value, or of the table where the key is missing.
+    pub(super) fn line(&self, key: &str) -> usize {
+        self.notes.line(&self.place(key))
     }
 
     /// Notes a fault at `key`.
@@ -293,8 +301,8 @@ impl<'a> Item<'a> {
         let value = self.duration()?;
         if value < min || value > max {
             return Err(Fault::new(
-                format!("{value:?} is out of range"),
-                format!("give a time from {min:?} to {max:?}"),
+                format!("{} is out of range", units::spelt(value)),
+                format!("give a time from {} to {}", units::spelt(min), units::spelt(max)),
             ));
         }
         Ok(value)

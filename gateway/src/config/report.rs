@@ -96,6 +96,10 @@ impl<'t> Collector<'t> {
         Problem { line, column, key: key.to_owned(), what: fault.what, mend: fault.mend }
     }
 
+    pub(super) fn line(&self, span: &Range<usize>) -> usize {
+        position(self.text, span.start).0
+    }
+
     pub(super) fn problem(&self, span: &Range<usize>, key: &str, fault: Fault) {
         self.problems.borrow_mut().push(self.at(span, key, fault));
     }

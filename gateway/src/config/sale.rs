@@ -11,26 +11,47 @@ use ropeline_queue::{
 use super::protect::check_protect;
 use super::read::{Item, Section};
 use super::report::Fault;
-use super::units::millis;
+use super::units::{millis, rfc3339};
 
-/// `invites`: whoever signs invitations is known.
-pub(super) fn read(
-    sections: Vec<Section<'_>>,
-    api_prefix: &str,
-    invites: bool,
-) -> Option<Vec<SaleDefinition>> {
-    let mut ids = HashMap::new();
-    let sale = |section| sale(section, api_prefix, invites, &mut ids);
+/// What else in the file has to do with sales.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<'a> {
+    /// Where shoppers reach the queue.
+    pub(super) api_prefix: &'a str,
+    /// Whoever signs invitations is known.
+    pub(super) invites: bool,
+    /// Every host names the same pages.
+    pub(super) one_host: bool,
+}
+
+/// What the sales read so far have taken for themselves.
+#[derive(Default)]
+struct Taken {
+    /// Ids, each with the key of its sale.
+    ids: HashMap<SaleId, String>,
+    routes: Vec<TakenRoute>,
+}
+
+/// A route that a sale has on one host, or on all.
+struct TakenRoute {
+    sale: SaleId,
+    /// The key and the line.
+    place: String,
+    /// In lower case, as routes are looked at, and without `=`.
+    path: String,
+    /// Without all below it.
+    alone: bool,
+    host: Option<String>,
+}
+
+pub(super) fn read(sections: Vec<Section<'_>>, beside: Beside<'_>) -> Option<Vec<SaleDefinition>> {
+    let mut taken = Taken::default();
+    let sale = |section| sale(section, beside, &mut taken);
     let read: Vec<_> = sections.into_iter().map(sale).collect();
     read.into_iter().collect()
 }
 
-fn sale(
-    section: Section<'_>,
-    api_prefix: &str,
-    invites: bool,
-    ids: &mut HashMap<SaleId, String>,
-) -> Option<SaleDefinition> {
+fn sale(section: Section<'_>, beside: Beside<'_>, taken: &mut Taken) -> Option<SaleDefinition> {
     let id: Option<SaleId> =
         section.need("id", "give the sale a short name, for example id = \"sneaker\"", |item| {
             item.parsed("a sale id", "1 to 40 characters of a-z, 0-9 and -")
@@ -40,20 +61,30 @@ fn sale(
         "say how many shoppers the shop serves at once, for example 500",
         |item| item.number(1, u32::MAX),
     );
+    let mut id_is_new = id.is_some();
     if let Some(id) = &id
-        && let Some(first) = ids.insert(id.clone(), section.path().to_owned())
+        && let Some(first) = taken.ids.insert(id.clone(), section.path().to_owned())
     {
         section.fault(
             "id",
-            Fault::new(format!("{id:?} is the id of {first} too"), "give each sale an id of its own"),
+            Fault::new(format!("\"{id}\" is the id of {first} too"), "give each sale an id of its own"),
         );
+        id_is_new = false;
     }
     // Whatever is wrong, every other key is looked at too: stand-ins for what is missing never get out.
     let whole = id.is_some() && max_active.is_some();
     let id = id.or_else(|| "stand-in".parse().ok())?;
     let raw = members(&section, RawDefinition::new(id, max_active.unwrap_or(1)));
-    let faults = check_protect(&raw.protect, api_prefix);
-    if !invites && raw.lanes.iter().any(|lane| lane.invitation) {
+    if id_is_new {
+        routes_of_others(&section, &raw, beside.one_host, &mut taken.routes);
+    }
+    if let Some(closes_at) = raw.closes_at.filter(|closes_at| *closes_at <= section.around.now) {
+        let what = format!("{} has passed: the sale is over", rfc3339(closes_at.0));
+        section
+            .warn("closes_at", Fault::new(what, "give it a time to come, or take the sale out of the file"));
+    }
+    let faults = check_protect(&raw.protect, beside.api_prefix);
+    if !beside.invites && raw.lanes.iter().any(|lane| lane.invitation) {
         section.fault(
             "lanes",
             Fault::new(
@@ -68,8 +99,13 @@ fn sale(
     let checked = raw.check();
     if let Err(errors) = &checked {
         for FieldError { field, message } in &errors.0 {
-            let (section_key, message) = (key_of(field), message.replace("draw.closes_at", "draw_closes_at"));
-            section.fault(section_key, Fault::new("is not accepted", format!("must be: {message}")));
+            let message = message.replace("draw.closes_at", "draw_closes_at");
+            let fault = |lead: &str| Fault::new("is not accepted", format!("{lead}must be: {message}"));
+            match (field.strip_prefix("pace."), field.strip_prefix("lanes.")) {
+                (Some(member), _) => section.table("pace").fault(member.trim_end_matches("_ms"), fault("")),
+                (_, Some(member)) => section.fault("lanes", fault(&format!("`{member}` "))),
+                _ => section.fault(key_of(field), fault("")),
+            }
         }
     }
     section.finish();
@@ -97,7 +133,7 @@ fn members(section: &Section<'_>, defaults: RawDefinition) -> RawDefinition {
         store_away: section.or("store_away", defaults.store_away, store_away),
         entry_url: section.get("entry_url", |item| item.text().map(str::to_owned)),
         protect: Protect {
-            routes: texts("routes"),
+            routes: routes(section),
             bypass: texts("bypass"),
             hosts: texts("hosts"),
             page_status: section
@@ -107,6 +143,53 @@ fn members(section: &Section<'_>, defaults: RawDefinition) -> RawDefinition {
         },
         lanes: lanes(section),
         ..defaults
+    }
+}
+
+fn routes(section: &Section<'_>) -> Vec<String> {
+    let routes = section.list("routes", |item| item.text().map(str::to_owned));
+    if routes.as_deref().is_some_and(<[_]>::is_empty) {
+        let mend = "name what it guards, for example routes = [\"/sale\"]; where the shop asks for tokens by itself, \
+                    leave the key out";
+        section.fault("routes", Fault::new("names no path: the sale would guard nothing", mend));
+    }
+    routes.unwrap_or_default()
+}
+
+/// Notes the routes that one sale before has on the same host: of two sales that name a path equally closely, the one
+/// whose id comes first in the alphabet gets all who come there, and the other nobody.
+fn routes_of_others(section: &Section<'_>, raw: &RawDefinition, one_host: bool, taken: &mut Vec<TakenRoute>) {
+    let hosts: Vec<_> = if one_host || raw.protect.hosts.is_empty() {
+        vec![None]
+    } else {
+        raw.protect.hosts.iter().map(|host| Some(host.to_ascii_lowercase())).collect()
+    };
+    let before = taken.len();
+    for route in &raw.protect.routes {
+        let path = route.trim_start_matches('=').trim_end_matches('/').to_ascii_lowercase();
+        for host in &hosts {
+            let (alone, sale) = (route.starts_with('='), raw.id.clone());
+            let same = |other: &&TakenRoute| other.path == path && other.host == *host;
+            let other = taken.iter().take(before).filter(same).find(|other| {
+                // All below the path is still the other's.
+                let (first, second) =
+                    if other.sale < sale { (other.alone, alone) } else { (alone, other.alone) };
+                second || !first
+            });
+            if let Some(other) = other {
+                let first = other.sale.clone().min(sale.clone());
+                let what = format!(
+                    "{route:?} is a route of {} too: all who come there wait for \"{first}\"",
+                    other.place
+                );
+                section.fault(
+                    "routes",
+                    Fault::new(what, "give each sale paths of its own, or hosts of its own"),
+                );
+            }
+            let place = format!("{} (line {})", section.path(), section.line("routes"));
+            taken.push(TakenRoute { sale, place, path: path.clone(), alone, host: host.clone() });
+        }
     }
 }
 
@@ -217,7 +300,6 @@ fn key_of(field: &'static str) -> &'static str {
     match field {
         "draw.closes_at" => "draw_closes_at",
         "draw.beacon.round" => "draw_round",
-        "pace.admit" | "pace.every_ms" | "pace.per_ms" | "pace.burst" => "pace",
         "claim_window_ms" => "claim_window",
         "recall_grace_ms" => "recall_grace",
         "lease_ms" => "lease",
@@ -227,7 +309,6 @@ fn key_of(field: &'static str) -> &'static str {
         "protect.hosts" => "hosts",
         "protect.page_status" => "page_status",
         "protect.other_status" => "other_status",
-        "lanes.share" | "lanes.invitation" | "lanes.name" | "lanes.title" => "lanes",
         other => other,
     }
 }

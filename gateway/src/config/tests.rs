@@ -42,6 +42,9 @@ pace = { admit = 5, every = "5s" }
 routes = ["/sale"]
 "#;
 
+/// In 2027.
+pub(super) const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+
 /// A folder with the files that [`GOOD`] and the example name.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -69,7 +72,7 @@ fn private(path: &Path, text: &str) {
 
 fn parse_in(folder: &Path, text: &str) -> Result<Config, Vec<Problem>> {
     let env = |name: &str| (name == "TOKEN").then(|| TOKEN.to_owned());
-    Config::parse(text, &Surroundings { base: folder, env: &env })
+    Config::parse(text, &Surroundings { base: folder, env: &env, now: NOW })
 }
 
 fn parse(text: &str) -> Result<Config, Vec<Problem>> {
@@ -694,7 +697,17 @@ fn sale_faults() {
     refused(pace, "pace = { every = \"5s\" }", "sale[0].pace.admit", "is missing");
     refused(pace, "pace = { admit = 5, every = \"5s\", per = \"1s\" }", "sale[0].pace.per", "both");
     refused(pace, "pace = { admit = 5, every = \"5s\", burst = 1 }", "sale[0].pace.burst", "no meaning");
-    refused(pace, "pace = { admit = 0, every = \"5s\" }", "sale[0].pace", "is not accepted");
+    refused(pace, "pace = { admit = 0, every = \"5s\" }", "sale[0].pace.admit", "is not accepted");
+    for (wrong, key, said) in [
+        ("admit = 1, every = \"0s\"", "sale[0].pace.every", "must be: 100 ms to 30 days"),
+        ("admit = 1, per = \"31d\"", "sale[0].pace.per", "must be: 1 ms to 30 days"),
+        ("admit = 900, per = \"1s\", burst = 1", "sale[0].pace.burst", "at least "),
+    ] {
+        let wrong = format!("pace = {{ {wrong} }}");
+        refused(pace, &wrong, key, "is not accepted");
+        let problems = parse(&with(pace, &wrong)).unwrap_err();
+        assert!(problems[0].mend.contains(said), "{}", problems[0]);
+    }
     refused(pace, "pace = { admit = 5, every = \"5s\", rate = 1 }", "sale[0].pace.rate", "not a known key");
     let smooth = parse(&with(pace, "pace = { admit = 100, per = \"1s\" }")).unwrap();
     assert_eq!(smooth.sales[0].pace, Pace::Smooth { admit: 100, per_ms: 1_000, burst: 100 });
@@ -703,7 +716,71 @@ fn sale_faults() {
     assert_eq!(native.sales[0].opens_at.unwrap().0, 1_893_492_000_000);
 
     let problems = parse(&format!("{GOOD}[[sale]]\nid = \"sneaker\"\nmax_active = 1\n")).unwrap_err();
-    assert!(problems[0].what.contains("the id of sale[0] too"), "{problems:#?}");
+    assert_eq!(problems[0].what, "\"sneaker\" is the id of sale[0] too", "{problems:#?}");
+
+    let problems = parse(&with("leeway = \"5s\"", "leeway = \"61s\"")).unwrap_err();
+    assert_eq!(
+        (problems[0].what.as_str(), problems[0].mend.as_str()),
+        ("1m1s is out of range", "give a time from 0s to 1m")
+    );
+}
+
+#[test]
+fn a_sale_that_is_over_is_warned_about() {
+    let opens = "opens_at = \"2030-01-01T10:00:00Z\"";
+    let closing = |year: u32| {
+        with(opens, &format!("opens_at = \"2020-01-01T00:00:00Z\"\ncloses_at = \"{year}-01-01T00:00:00Z\""))
+    };
+    assert_eq!(parse(&closing(2030)).unwrap().warnings, []);
+    let warnings = parse(&closing(2021)).unwrap().warnings;
+    assert_eq!(warnings.len(), 1, "{warnings:#?}");
+    assert_eq!(warnings[0].key, "sale[0].closes_at");
+    assert_eq!(warnings[0].what, "2021-01-01T00:00:00Z has passed: the sale is over");
+}
+
+#[test]
+fn a_sale_that_would_guard_nothing_is_refused() {
+    let routes = "routes = [\"/sale\"]";
+    refused(routes, "routes = []", "sale[0].routes", "names no path");
+    // Where the shop asks for tokens by itself there is nothing to guard.
+    parse(&GOOD.replace(&format!("{routes}\n"), "")).unwrap();
+}
+
+#[test]
+fn a_route_that_another_sale_has_already_is_refused() {
+    let address = "address = \"127.0.0.1:3000\"";
+    let second = |id: &str, keys: &str| format!("{GOOD}[[sale]]\nid = \"{id}\"\nmax_active = 1\n{keys}\n");
+    for (id, keys, first) in [
+        ("tee", "routes = [\"/tee\", \"/sale\"]", Some("sneaker")),
+        ("hat", "routes = [\"/sale\"]", Some("hat")),
+        ("tee", "routes = [\"/SALE/\"]", Some("sneaker")),
+        ("tee", "routes = [\"=/sale\"]", Some("sneaker")),
+        // It has the path alone, and leaves all below it.
+        ("hat", "routes = [\"=/sale\"]", None),
+        ("tee", "routes = [\"/sale/tee\", \"/sales\"]", None),
+        ("tee", "routes = [\"/sale\"]\nhosts = [\"tee.example\"]", None),
+        ("tee", "", None),
+    ] {
+        let found = parse(&second(id, keys));
+        let Some(first) = first else {
+            found.unwrap_or_else(|problems| panic!("{keys}: {problems:#?}"));
+            continue;
+        };
+        let problems = found.expect_err(keys);
+        assert_eq!(problems.len(), 1, "{problems:#?}");
+        let said = format!("is a route of sale[0] (line 25) too: all who come there wait for \"{first}\"");
+        assert!(problems[0].key == "sale[1].routes" && problems[0].what.ends_with(&said), "{problems:#?}");
+        assert_eq!(problems[0].line, 29);
+    }
+    let hosts = "routes = [\"/sale\"]\nhosts = [\"a.example\", \"B.example\"]";
+    let both = second("tee", "routes = [\"/sale\"]\nhosts = [\"c.example\", \"b.example\"]");
+    let both = both.replacen("routes = [\"/sale\"]", hosts, 1);
+    assert_eq!(parse(&both).unwrap_err().len(), 1);
+    let apart = both.replace("\"c.example\", \"b.example\"", "\"c.example\"");
+    parse(&apart).unwrap();
+    // Where every host names the same pages, a host of its own does not set a sale apart.
+    let fixed = apart.replace(address, &format!("{address}\nhost_header = \"shop.example\""));
+    assert!(parse(&fixed).unwrap_err()[0].what.contains("is a route of sale[0]"));
 }
 
 #[test]
@@ -725,7 +802,7 @@ fn lanes_need_shares_that_add_up_and_keys_of_those_who_invite() {
     for (from, to, said) in [
         ("share = 40", "share = 41", "100 together"),
         ("name = \"all\"", "name = \"members\"", "another one for each"),
-        (", invitation = true", "", "true for all lanes but one"),
+        (", invitation = true", "", "`invitation` must be: true for all lanes but one"),
     ] {
         let problem = found(&good.replace(from, to));
         assert!(problem.key == "sale[0].lanes" && problem.mend.contains(said), "{problem:?}");

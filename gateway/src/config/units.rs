@@ -11,13 +11,14 @@ const DURATION_MEND: &str =
 const SIZE_MEND: &str = "write a whole number and a unit (B, KiB, MiB, GiB), for example \"64KiB\"";
 const TIME_MEND: &str = "write an RFC 3339 time with its offset, for example \"2026-11-27T10:00:00+01:00\"";
 
+/// Units of time and their milliseconds, from large to small.
+const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
 /// Reads `"1m30s"`. Units are `ms s m h d`, each at most once and from large to small; at most 3,650 days.
 ///
 /// # Errors
 /// When a number or a unit is missing, unknown, repeated, out of order or too large.
 pub fn duration(text: &str) -> Result<Duration, Fault> {
-    const UNITS: [(&str, u64); 5] =
-        [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
     const MAX: u64 = 3_650 * 86_400_000;
     let bad = || Fault::new(format!("{text:?} is not a duration"), DURATION_MEND);
     let (mut rest, mut total, mut next_unit) = (text.trim(), 0_u64, 0);
@@ -38,6 +39,18 @@ pub fn duration(text: &str) -> Result<Duration, Fault> {
         rest = remainder;
     }
     Ok(Duration::from_millis(total))
+}
+
+/// Writes a duration as [`duration`] reads it. What is shorter than a millisecond is left out.
+pub fn spelt(duration: Duration) -> String {
+    let (mut rest, mut text) = (millis(duration), String::new());
+    for (unit, length) in UNITS {
+        if rest >= length {
+            text += &format!("{}{unit}", rest / length);
+            rest %= length;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
 }
 
 /// Whole milliseconds of a duration; saturates, which [`duration`] never reaches.
@@ -177,6 +190,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_written_duration_reads_back(millis in 0_u64..3_650 * 86_400_000) {
+            let written = Duration::from_millis(millis);
+            prop_assert_eq!(duration(&spelt(written)).unwrap(), written);
+        }
+
         #[test]
         fn a_written_time_reads_back(millis in 0_u64..253_402_300_800_000) {
             prop_assert_eq!(time(&rfc3339(millis)).unwrap(), millis);

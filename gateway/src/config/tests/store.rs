@@ -46,7 +46,7 @@ fn read(store: &str) -> Result<Config, Vec<Problem>> {
         _ => None,
     };
     let text = GOOD.replace("[limits]\n", &format!("[store]\n{store}\n[limits]\n"));
-    Config::parse(&text, &Surroundings { base: folder.path(), env: &env })
+    Config::parse(&text, &Surroundings { base: folder.path(), env: &env, now: NOW })
 }
 
 fn settings(store: &str) -> (RedisSettings, Vec<Problem>) {
