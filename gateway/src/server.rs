@@ -5,6 +5,7 @@ mod agreement;
 mod housekeeping;
 mod operator;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +61,11 @@ const RELAY_TIME_LIMIT: Duration = Duration::from_secs(5);
 /// # Errors
 /// When it cannot start: the store cannot be opened, the shop has no address, a listener cannot be had.
 pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
+    // Before anything is written to the store: a start that cannot succeed creates no sale.
+    can_listen("listen.operator", config.listen.operator)?;
+    for address in &config.listen.shop {
+        can_listen("listen.shop", *address)?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // A store on a server has tasks and connections, which go on as long as anybody may call.
     let home = config.store.is_shared().then(store_runtime).transpose()?;
@@ -79,10 +85,7 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
     let mut proxy = Service::new("shop".to_owned(), Guarded::new(app, &config.limits));
     for address in &config.listen.shop {
         // Pingora would try for half a minute, say that it is ready meanwhile, and then go on without.
-        drop(
-            std::net::TcpListener::bind(address)
-                .with_context(|| format!("listen.shop: cannot listen on {address}"))?,
-        );
+        can_listen("listen.shop", *address)?;
         match &config.listen.tls {
             None => proxy.add_tcp(&address.to_string()),
             Some(tls) => {
@@ -125,6 +128,13 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Takes an address for a moment.
+fn can_listen(key: &str, address: SocketAddr) -> anyhow::Result<()> {
+    std::net::TcpListener::bind(address)
+        .map(drop)
+        .with_context(|| format!("{key}: cannot listen on {address}"))
+}
+
 struct Parts {
     gateway: Arc<Gateway>,
     carrier: feedback::Carrier,
@@ -135,6 +145,15 @@ struct Parts {
 }
 
 async fn assemble(config: &Config, home: &Handle) -> anyhow::Result<Parts> {
+    let upstream = Upstream::resolve(&config.upstream.address.to_string())
+        .await
+        .context("upstream.address: name a shop that can be resolved")?;
+    let accounts = match &config.visitor.account {
+        Some(account) => {
+            Some((account.source.clone(), housekeeping::accounts(account, config.queue.leeway).await?))
+        }
+        None => None,
+    };
     let metrics = Arc::new(Metrics::new()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = open_store(config, &clock, home).await?;
@@ -171,17 +190,8 @@ async fn assemble(config: &Config, home: &Handle) -> anyhow::Result<Parts> {
         "edge.module: it does not take the sales as they are; edge.mode = \"native\" decides without it",
     )?;
     let sales = Arc::new(sales);
-    let upstream = Upstream::resolve(&config.upstream.address.to_string())
-        .await
-        .context("upstream.address: name a shop that can be resolved")?;
 
     let cookies = CookieStyle { secure: config.listen.secure_cookies() };
-    let accounts = match &config.visitor.account {
-        Some(account) => {
-            Some((account.source.clone(), housekeeping::accounts(account, config.queue.leeway).await?))
-        }
-        None => None,
-    };
     let visitor_cookies = VisitorCookies::new(config.visitor.cookie_secrets.clone());
     let (back, returning) = returning::channel(Arc::clone(&store));
     let (sink, carrier) = feedback::channel(Arc::clone(&store), config.limits.shutdown_grace);

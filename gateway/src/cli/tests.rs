@@ -78,6 +78,27 @@ fn what_keygen_makes_and_prints_makes_a_configuration_that_check_finds_good() {
 }
 
 #[test]
+fn a_gateway_whose_address_is_taken_does_not_touch_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let printed = good(&["keygen", "--dir", text(&folder.path().join("keys"))]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    let file = folder.path().join("ropeline.toml");
+    for (shop, operator, key) in [
+        (taken.to_string(), "127.0.0.1:0".to_owned(), "listen.shop: cannot listen"),
+        ("127.0.0.1:0".to_owned(), taken.to_string(), "listen.operator: cannot listen"),
+    ] {
+        let config = format!(
+            "[listen]\nshop = [\"{shop}\"]\noperator = \"{operator}\"\n[upstream]\naddress = \"127.0.0.1:1\"\n{printed}\
+             [store]\npath = \"queue.redb\"\n[[sale]]\nid = \"drop\"\nmax_active = 1\n"
+        );
+        fs::write(&file, config).unwrap();
+        bad(&["serve", "-c", text(&file)], 3, key);
+        assert!(!folder.path().join("queue.redb").exists(), "{key}");
+    }
+}
+
+#[test]
 fn keygen_overwrites_nothing_and_leaves_no_half_set() {
     let folder = tempfile::tempdir().unwrap();
     let dir = text(folder.path());
