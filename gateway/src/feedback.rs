@@ -8,7 +8,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
@@ -131,15 +130,14 @@ impl Sink {
 pub struct Carrier {
     store: Arc<dyn QueueStore>,
     reports: Mutex<mpsc::Receiver<Report>>,
-    grace: Duration,
 }
 
-/// A sink and the service behind it, which goes on for `grace` after the process was told to stop: requests still open
-/// then may carry reports.
+/// A sink and the service behind it. Whoever tells it to stop waits for the requests first that are still open: they may
+/// carry reports, and it does not end before it has handed on all that are there.
 #[must_use]
-pub fn channel(store: Arc<dyn QueueStore>, grace: Duration) -> (Sink, Carrier) {
+pub fn channel(store: Arc<dyn QueueStore>) -> (Sink, Carrier) {
     let (sender, receiver) = mpsc::channel(WAITING);
-    (Sink(sender), Carrier { store, reports: Mutex::new(receiver), grace })
+    (Sink(sender), Carrier { store, reports: Mutex::new(receiver) })
 }
 
 impl Carrier {
@@ -188,7 +186,6 @@ impl BackgroundService for Carrier {
         let stopped = async {
             // A closed channel means the same: the process is ending.
             let _ = shutdown.changed().await;
-            tokio::time::sleep(self.grace).await;
         };
         let mut stopped = std::pin::pin!(stopped);
         loop {

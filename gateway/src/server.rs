@@ -40,7 +40,7 @@ use crate::page;
 use crate::phases::Phases;
 use crate::returning;
 use crate::sales::{PolicyRules, Sales, attendance::Attendance, ticker::Ticker};
-use crate::shutdown::{Order, Shutdown, Stopping};
+use crate::shutdown::{Order, Shutdown, Stages, Stopping};
 use crate::upstream::Upstream;
 use crate::verified::Verified;
 use housekeeping::Housekeeping;
@@ -48,9 +48,6 @@ use operator::{OperatorService, Watch};
 
 /// Threads of a store on a server. Each sale is one task.
 const STORE_THREADS: usize = 2;
-
-/// How long load balancers have to notice that the process is about to stop.
-const NOTICE_SHARE: u32 = 4;
 
 /// Longest wait for one relay of a beacon: the next may have the round.
 const RELAY_TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -101,7 +98,8 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
     }
     proxy.threads = Some(config.limits.threads.get());
 
-    server.add_service(background_service(
+    let stages = Arc::new(Stages::default());
+    server.add_service(stages.first(background_service(
         "ticker",
         Ticker::new(
             Arc::clone(&gateway.sales),
@@ -110,21 +108,22 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
             Arc::clone(&gateway.clock),
             config.queue.tick_every,
         ),
-    ));
+    )));
     if config.store.is_shared() {
         let attendance = Attendance::new(Arc::clone(&gateway.sales), Arc::clone(&gateway.store));
-        server.add_service(background_service("attendance", attendance));
+        server.add_service(stages.first(background_service("attendance", attendance)));
     }
-    server.add_service(background_service("beacons", beacons));
-    server.add_service(background_service("shop reports", carrier));
-    server.add_service(background_service("returning tickets", returning));
-    server.add_service(background_service("housekeeping", Housekeeping::new(&gateway, config)));
-    server.add_service(background_service("operator", operator));
-    server.add_service(proxy);
+    server.add_service(stages.first(background_service("beacons", beacons)));
+    server.add_service(stages.last(background_service("shop reports", carrier)));
+    server.add_service(stages.first(background_service("returning tickets", returning)));
+    let housekeeping = Housekeeping::new(&gateway, config);
+    server.add_service(stages.first(background_service("housekeeping", housekeeping)));
+    server.add_service(stages.first(background_service("operator", operator)));
+    server.add_service(stages.first(proxy));
 
     tracing::info!(shop = ?config.listen.shop, operator = %config.listen.operator, "ropeline is ready");
-    let notice = config.limits.shutdown_grace / NOTICE_SHARE;
-    server.run(RunArgs { shutdown_signal: Box::new(Shutdown::new(order, stopping, notice)) });
+    let shutdown = Shutdown::new(order, stopping, Arc::clone(&stages), config.limits.shutdown_grace);
+    server.run(RunArgs { shutdown_signal: Box::new(shutdown) });
     Ok(())
 }
 
@@ -194,7 +193,7 @@ async fn assemble(config: &Config, home: &Handle) -> anyhow::Result<Parts> {
     let cookies = CookieStyle { secure: config.listen.secure_cookies() };
     let visitor_cookies = VisitorCookies::new(config.visitor.cookie_secrets.clone());
     let (back, returning) = returning::channel(Arc::clone(&store));
-    let (sink, carrier) = feedback::channel(Arc::clone(&store), config.limits.shutdown_grace);
+    let (sink, carrier) = feedback::channel(Arc::clone(&store));
     let stopping = Stopping::default();
     let gateway = Arc::new(Gateway {
         store: Arc::clone(&store),
@@ -279,7 +278,8 @@ fn server_conf(config: &Config) -> ServerConf {
     let seconds = |duration: Duration| duration.as_secs().max(1);
     ServerConf {
         threads: config.limits.threads.get(),
-        grace_period_seconds: Some(seconds(config.limits.shutdown_grace)),
+        // When Pingora is told, all that was open has been waited for.
+        grace_period_seconds: Some(0),
         graceful_shutdown_timeout_seconds: Some(seconds(config.limits.shutdown_grace)),
         // Each request is tried once on a fresh connection; only a pooled one that had died may be tried again.
         max_retries: 2,

@@ -155,7 +155,11 @@ impl Process {
         }
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends it a signal.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn signal(&self, signal: Signal) {
         let id = Pid::from_child(&self.child);
         kill_process(id, signal).unwrap_or_else(|error| panic!("{} takes no signal: {error}", self.name));
     }

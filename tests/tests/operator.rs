@@ -19,6 +19,7 @@ use ropeline_tests::process::{Process, binary};
 use ropeline_tests::shop::{BODY, Shop};
 use ropeline_tests::visitor::Visitor;
 use ropeline_tests::wait::until;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -311,6 +312,25 @@ async fn told_to_stop_it_turns_new_shoppers_away_and_lets_those_under_way_finish
     assert_eq!((answer.status, answer.text().as_str()), (StatusCode::OK, BODY));
     let status = gateway.process().ended(Duration::from_secs(15)).await;
     assert!(status.success(), "it ended with {status}");
+}
+
+#[tokio::test]
+async fn told_to_stop_twice_it_ends_at_once() {
+    for (second, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let sale = Sale::new("drop", &["/sale"]);
+        let (_shop, mut gateway) =
+            with(sale, |settings| settings.set("limits", "shutdown_grace", r#""10m""#)).await;
+        let ready = format!("http://{}/readyz", gateway.operator_address());
+        gateway.process().terminate();
+        until("it is stopping", || async {
+            let answer = http::client().get(&ready).send().await.ok()?;
+            (answer.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(())
+        })
+        .await;
+        gateway.process().signal(second);
+        let status = gateway.process().ended(Duration::from_secs(15)).await;
+        assert_eq!(status.code(), Some(code), "{status}");
+    }
 }
 
 #[tokio::test]

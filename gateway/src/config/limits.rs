@@ -17,7 +17,7 @@ pub struct Limits {
     pub request_timeout: Duration,
     /// Worker threads of the proxy.
     pub threads: NonZeroUsize,
-    /// How long open requests may finish after the process was told to stop.
+    /// How long the process takes to stop at most: notice for load balancers, then open requests finish.
     pub shutdown_grace: Duration,
     /// What a first number in a sale costs.
     pub join: JoinLimits,
@@ -39,7 +39,7 @@ pub(super) fn read(section: Section<'_>) -> Limits {
             item.number(1_usize, 1_024).map(|threads| NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN))
         }),
         shutdown_grace: section
-            .or("shutdown_grace", seconds(10), |item| item.duration_in(seconds(0), seconds(600))),
+            .or("shutdown_grace", seconds(8), |item| item.duration_in(seconds(0), seconds(600))),
         join,
     };
     section.finish();

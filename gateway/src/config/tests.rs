@@ -223,7 +223,7 @@ fn every_default_of_the_example_is_the_default() {
         (format!("{:?}", bare.upstream.read_timeout), "read_timeout = \"30s\""),
         (format!("{:?}", bare.queue.tick_every), "tick_every = \"200ms\""),
         (format!("{:?}", bare.limits.request_timeout), "request_timeout = \"30s\""),
-        (format!("{:?}", bare.limits.shutdown_grace), "shutdown_grace = \"10s\""),
+        (format!("{:?}", bare.limits.shutdown_grace), "shutdown_grace = \"8s\""),
     ] {
         assert!(EXAMPLE.contains(key) && key.contains(&shown), "{key} against {shown}");
     }
