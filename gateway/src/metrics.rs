@@ -147,7 +147,7 @@ impl Metrics {
         let proofs = counter(
             "ropeline_join_proofs_total",
             "Joins by visitors without a number whose network had none free: asked (none was shown), accepted, invalid, \
-             expired, too_easy, unsolved.",
+             expired, too_easy, unsolved, spent.",
             &["sale", "result"],
         )?;
         let beacon_fetches = counter(

@@ -3,7 +3,7 @@
 //! Nothing is remembered of a challenge: it is `expires ‖ bits ‖ mac` in base64url, 27 bytes as 36 characters, where
 //! `expires` is in Unix seconds (8 bytes, big-endian), `bits` one byte, and `mac` the first 18 bytes of HMAC-SHA-256 with a
 //! cookie secret over a label, the sale, the visitor, `expires` and `bits`. So every gateway knows every gateway's, and one is
-//! good for one visitor and one sale, who by it get the one number that a visitor can have, however often it is shown.
+//! good for one visitor and one sale. Which have brought a number is kept in mind beside this, by their [`ProofName`].
 //!
 //! A proof is `challenge "." nonce`, the nonce being 1 to 18 decimal digits, such that its SHA-256 begins with `bits` zero
 //! bits. What is hashed is the text as it is sent, which for a hash function is one block.
@@ -30,7 +30,13 @@ pub enum ProofRefusal {
     TooEasy,
     /// Its hash does not begin with as many zero bits as its challenge asks for.
     Unsolved,
+    /// It has brought a number, which its visitor has given up.
+    Spent,
 }
+
+/// Tells a proof's challenge from all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProofName([u8; MAC_BYTES]);
 
 /// What a challenge is bound to.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +97,12 @@ impl<'a> Proof<'a> {
         let (bits, mac) = rest.split_first().ok_or(invalid)?;
         let mac = mac.try_into().map_err(|_| invalid)?;
         Ok(Self { text, expires_at: u64::from_be_bytes(*expires_at), bits: *bits, mac })
+    }
+
+    /// What its challenge is called.
+    #[must_use]
+    pub const fn name(&self) -> ProofName {
+        ProofName(self.mac)
     }
 
     /// Checks that a gateway with one of the secrets asked this visitor in this sale for it, for at least `bits`, that its

@@ -145,19 +145,37 @@ fn a_bit_more_is_asked_for_each_time_the_numbers_for_proofs_have_doubled() {
 fn a_proof_gets_a_number_as_often_as_it_takes_and_each_makes_the_next_dearer() {
     let guard = guard();
     guard.exhaust("192.0.2.1", START);
-    let mut bits = Vec::new();
-    for _ in 0..4 {
-        let owing = guard.owing("192.0.2.1", START);
-        let proof = solve(&guard.challenge(BOUND, owing.bits, START).unwrap());
-        let fare = guard.charge(address("192.0.2.1"), Some(&proof), BOUND, START);
-        assert!(matches!(fare, Fare::Proven(_)), "{fare:?}");
-        bits.push(owing.bits);
+    let mut given = Vec::new();
+    for visitor in ["ada", "bob", "cem", "dan"] {
+        let (owing, bound) = (guard.owing("192.0.2.1", START), Bound { visitor, ..BOUND });
+        let proof = solve(&guard.challenge(bound, owing.bits, START).unwrap());
+        let fare = guard.charge(address("192.0.2.1"), Some(&proof), bound, START);
+        assert!(matches!(fare, Fare::Proven(..)), "{fare:?}");
+        given.push((owing.bits, fare));
     }
-    assert_eq!(bits, [14, 15, 15, 16]);
+    assert_eq!(given.iter().map(|(bits, _)| *bits).collect::<Vec<_>>(), [14, 15, 15, 16]);
     let before = guard.owing("192.0.2.1", START).bits;
-    guard.refund(Fare::Proven("192.0.2.1".parse().unwrap()));
-    guard.refund(Fare::Proven("192.0.2.1".parse().unwrap()));
+    guard.refund(given[0].1);
+    guard.refund(given[1].1);
     assert_eq!((before, guard.owing("192.0.2.1", START).bits), (16, 15));
+}
+
+#[test]
+fn a_proof_gets_one_number_and_counts_still_when_none_came_of_it() {
+    let guard = guard();
+    guard.exhaust("192.0.2.1", START);
+    let proof = solve(&guard.challenge(BOUND, 20, START).unwrap());
+    let shown = || guard.charge(address("192.0.2.1"), Some(&proof), BOUND, START);
+    for _ in 0..3 {
+        let fare = shown();
+        assert!(matches!(fare, Fare::Proven(..)), "{fare:?}");
+        guard.refund(fare);
+    }
+    assert!(matches!(shown(), Fare::Proven(..)));
+    for _ in 0..3 {
+        let Fare::Owing(owing) = shown() else { panic!("one proof has brought two numbers") };
+        assert_eq!(owing.refused, Some(ProofRefusal::Spent));
+    }
 }
 
 #[test]
@@ -166,7 +184,7 @@ fn a_proof_counts_for_its_visitor_sale_time_and_bits_alone() {
     guard.exhaust("192.0.2.1", START);
     let shown = |proof: &str, bound, now| match guard.charge(address("192.0.2.1"), Some(proof), bound, now) {
         Fare::Owing(owing) => owing.refused,
-        Fare::Proven(_) => None,
+        Fare::Proven(..) => None,
         other => panic!("{other:?}"),
     };
     // Another gateway's, whose first secret was this one's before.

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::standing::{self, StandingDocument};
 use super::{
-    Call, fields, find, held, invitation, proof, put_back, reachable, room, unavailable, unidentified,
+    Call, Held, fields, find, held, invitation, proof, put_back, reachable, room, unavailable, unidentified,
 };
 use crate::answer::Answer;
 use crate::gateway::Gateway;
@@ -60,30 +60,21 @@ pub(super) async fn answer(
     if let Some(held) = &held {
         put_back(gateway, &sale, held).await?;
     }
-    // A ticket is a number already, and an invitation is good for one.
-    let fare = if held.is_some() || invited.is_some() {
-        Fare::Unlimited
-    } else {
-        let bound = Bound { sale: sale.id.as_str(), visitor: &visitor.subject };
-        gateway.guard.charge(client, call.proof.as_deref(), bound, gateway.clock.now())
-    };
     let key = VisitorKey::derive(&sale.id, &visitor.subject);
-    let known_only = matches!(fare, Fare::Owing(_));
-    let join = Join { visitor: key, again: call.again, invited, known_only };
-    let joined = one(gateway, &sale, join).await;
-    let new = matches!(joined, Ok(Ok(Joined { new: true, .. })));
-    match fare {
-        Fare::Proven(_) if new => gateway.metrics.proof(sale.id.as_str(), "accepted"),
-        fare if !new => gateway.guard.refund(fare),
-        _ => {}
+    let join = Join { visitor: key, again: call.again, invited, known_only: false };
+    let mut own = None;
+    if let (Some(held), None) = (&held, invited) {
+        own = its_own(gateway, &sale, held, join).await?;
     }
-    let mut joined = joined?;
+    let (mut joined, fare) = match own {
+        Some(joined) => (joined, Fare::Unlimited),
+        None => charged(gateway, &sale, client, call, &visitor.subject, join).await?,
+    };
     if let (Ok(Joined { arrival, new: true, .. }), Some(held)) = (&joined, &held)
         && *arrival != held.arrival()
     {
         // A new number for somebody who shows another: it was lost just now, or is used up and stays so.
-        let shown = gateway.store.reenter(&sale.id, vec![held.record(&sale)]).await;
-        shown.map_err(|error| unavailable(&sale, &error))?;
+        show(gateway, &sale, held).await?;
         joined = one(gateway, &sale, Join { again: false, ..join }).await?;
     }
     let joined = match (joined, fare) {
@@ -120,6 +111,56 @@ pub(super) async fn answer(
         }
     };
     Ok(with_cookies(answer, [visitor.new_cookie, ticket_cookie]))
+}
+
+/// What costs nothing: the number that the visitor has, or a new one for it that was called and is used up. `None` for one
+/// who has none: a ticket alone is no number, as it may have been left, or replaced.
+async fn its_own(
+    gateway: &Gateway,
+    sale: &LiveSale,
+    held: &Held,
+    join: Join,
+) -> Result<Option<Result<Joined, JoinRefusal>>, Problem> {
+    let known = Join { known_only: true, ..join };
+    let mut joined = one(gateway, sale, known).await?;
+    if joined == Err(JoinRefusal::NotKnown) {
+        // Unless it was lost just now.
+        show(gateway, sale, held).await?;
+        joined = one(gateway, sale, known).await?;
+    }
+    Ok(Some(joined).filter(|joined| *joined != Err(JoinRefusal::NotKnown)))
+}
+
+/// Joins for what a new number costs, which is given back when none comes of it. An invitation is good for one by itself.
+async fn charged(
+    gateway: &Gateway,
+    sale: &LiveSale,
+    client: Option<IpAddr>,
+    call: &Call,
+    subject: &str,
+    join: Join,
+) -> Result<(Result<Joined, JoinRefusal>, Fare), Problem> {
+    let fare = if join.invited.is_some() {
+        Fare::Unlimited
+    } else {
+        let bound = Bound { sale: sale.id.as_str(), visitor: subject };
+        gateway.guard.charge(client, call.proof.as_deref(), bound, gateway.clock.now())
+    };
+    let known_only = matches!(fare, Fare::Owing(_));
+    let joined = one(gateway, sale, Join { known_only, ..join }).await;
+    let new = matches!(joined, Ok(Ok(Joined { new: true, .. })));
+    match fare {
+        Fare::Proven(..) if new => gateway.metrics.proof(sale.id.as_str(), "accepted"),
+        fare if !new => gateway.guard.refund(fare),
+        _ => {}
+    }
+    Ok((joined?, fare))
+}
+
+/// Shows the store a ticket whose number it may have lost.
+async fn show(gateway: &Gateway, sale: &LiveSale, held: &Held) -> Result<(), Problem> {
+    let shown = gateway.store.reenter(&sale.id, vec![held.record(sale)]).await;
+    shown.map_err(|error| unavailable(sale, &error))
 }
 
 async fn one(gateway: &Gateway, sale: &LiveSale, join: Join) -> Result<Result<Joined, JoinRefusal>, Problem> {

@@ -28,6 +28,7 @@ pub(super) fn asked(
         Some(ProofRefusal::Expired) => "expired",
         Some(ProofRefusal::TooEasy) => "too_easy",
         Some(ProofRefusal::Unsolved) => "unsolved",
+        Some(ProofRefusal::Spent) => "spent",
     };
     gateway.metrics.proof(sale.id.as_str(), result);
     let answer = match &call.return_to {
@@ -77,6 +78,11 @@ fn problem(refused: Option<ProofRefusal>) -> Problem {
             "proof_unsolved",
             "The proof's hash does not begin with as many zero bits as its challenge asks for",
             "Hash the proof as it is sent: challenge, dot and nonce.",
+        ),
+        Some(ProofRefusal::Spent) => (
+            "proof_spent",
+            "The proof has brought a number, which was given up since",
+            "Each number takes a proof of its own. Begin anew with this challenge.",
         ),
     };
     Problem::new(StatusCode::TOO_MANY_REQUESTS, code, title, detail)

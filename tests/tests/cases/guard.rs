@@ -10,6 +10,7 @@ use ropeline_tests::gateway::{Gateway, Sale, Settings};
 use ropeline_tests::http;
 use ropeline_tests::shop::{self, Shop};
 use ropeline_tests::visitor::{Answer, BROWSER_ACCEPT, Visitor};
+use ropeline_tests::wait::until;
 use ropeline_token::{InvitationClaims, SigningKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -361,6 +362,72 @@ async fn case_12_who_holds_a_place_keeps_it_in_the_midst_of_a_flood_from_the_sam
         assert_ne!(join(&person, CROWDED).await.json()["arrival"], place);
     };
     tokio::join!(flood, goes_on);
+}
+
+#[tokio::test]
+async fn case_10_a_ticket_that_was_left_and_a_proof_that_was_used_bring_no_other_number() {
+    // The hardest proof is one that goes on being hard enough.
+    let house = House::with(sale_not_yet_open(), |settings| {
+        guarded(settings).set("limits.join", "hardest_bits", "14")
+    })
+    .await;
+    let node = &house.gateway.nodes()[0];
+    let leave = async |visitor: &Visitor| {
+        let left = post(visitor, CROWDED, "/api/v1/queue/leave", &json!({ "sale": SALE })).await;
+        assert_eq!(left.status, StatusCode::NO_CONTENT, "{}", left.text());
+    };
+    let script = house.visitor().only_at(node);
+    assert_eq!(join(&script, CROWDED).await.status, StatusCode::OK);
+    // Its cookies as they were when it had a number.
+    let kept = script.another_tab();
+    leave(&script).await;
+    crowd_the_network(&house).await;
+    let arrivals = number(&house.sale().await["arrivals"]);
+    for _ in 0..20 {
+        let answer = join(&kept, CROWDED).await;
+        assert_eq!(answer.problem(), "proof_required", "{}", answer.text());
+    }
+    let proof = solve(&asked(&join(&kept, CROWDED).await));
+    let answer = join_with(&kept, CROWDED, &proof).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
+    assert_eq!(number(&answer.json()["arrival"]), arrivals);
+    // As long as it is held, the proof brings the same number, without a ticket too.
+    let device = kept.another_tab();
+    device.lose_cookie(TICKET_COOKIE);
+    assert_eq!(number(&join_with(&device, CROWDED, &proof).await.json()["arrival"]), arrivals);
+    let with_the_new_ticket = kept.another_tab();
+    leave(&kept).await;
+    for visitor in [&kept, &with_the_new_ticket] {
+        for _ in 0..5 {
+            let answer = join_with(visitor, CROWDED, &proof).await;
+            assert_eq!(
+                (answer.status, answer.problem().as_str()),
+                (StatusCode::TOO_MANY_REQUESTS, "proof_spent")
+            );
+        }
+    }
+    assert_eq!(number(&house.sale().await["arrivals"]), arrivals + 1, "numbers were given for nothing");
+}
+
+#[tokio::test]
+async fn case_12_who_lapsed_pays_nothing_for_one_new_number_and_no_more() {
+    let quick = sale().set("claim_window", r#""1s""#).set("recall_grace", r#""0s""#);
+    let house = house(quick).await;
+    let person = house.visitor().only_at(&house.gateway.nodes()[0]);
+    let first = join(&person, CROWDED).await.json()["arrival"].clone();
+    crowd_the_network(&house).await;
+    until("the call has lapsed", || async { (state_from(&person).await.1 == "lapsed").then_some(()) }).await;
+    let again = json!({ "sale": SALE, "again": true });
+    let kept = person.another_tab();
+    let answer = post(&person, CROWDED, JOIN, &again).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
+    let second = answer.json()["arrival"].clone();
+    assert_ne!(second, first);
+    // The number that lapsed is exchanged, and buys nothing else once the new one was left.
+    let left = post(&person, CROWDED, "/api/v1/queue/leave", &json!({ "sale": SALE })).await;
+    assert_eq!(left.status, StatusCode::NO_CONTENT, "{}", left.text());
+    let answer = post(&kept, CROWDED, JOIN, &again).await;
+    assert_eq!(answer.problem(), "proof_required", "{}", answer.text());
 }
 
 async fn state_from(visitor: &Visitor) -> (StatusCode, Value) {
