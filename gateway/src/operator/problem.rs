@@ -21,6 +21,9 @@ pub(super) struct Problem {
     errors: Vec<FieldError>,
 }
 
+/// The sale tells it: some orders would be carried out twice.
+const NOT_KNOWN: &str = "Whether it took effect is not known: look at the sale before repeating it.";
+
 impl Problem {
     fn new(status: StatusCode, code: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
         let kind = format!("urn:ropeline:problem:{code}");
@@ -59,12 +62,7 @@ impl Problem {
     }
 
     pub(super) fn too_slow() -> Self {
-        Self::new(
-            StatusCode::GATEWAY_TIMEOUT,
-            "too_slow",
-            "The call took too long",
-            "Whether it took effect is not known: look at the sale before repeating it.",
-        )
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "too_slow", "The call took too long", NOT_KNOWN)
     }
 
     pub(super) fn internal(error: &dyn std::fmt::Display) -> Self {
@@ -98,6 +96,16 @@ impl Problem {
             "Somebody has changed it meanwhile. Read it again, look at what has changed, and send what is still \
              to be changed with the new ETag in If-Match.",
         )
+    }
+
+    /// An order came to nothing, or so it seems.
+    pub(super) fn of_order(error: StoreError) -> Self {
+        let known = !matches!(error, StoreError::Unavailable { .. } | StoreError::Io { .. });
+        let problem = Self::from(error);
+        if known {
+            return problem;
+        }
+        Self { detail: format!("{}. {NOT_KNOWN}", problem.detail), ..problem }
     }
 
     pub(super) fn definition(errors: Vec<FieldError>) -> Self {

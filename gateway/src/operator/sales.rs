@@ -9,8 +9,8 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header, request};
 use axum::response::{IntoResponse as _, Response};
 use ropeline_queue::{
-    ChangeRefusal, Command, DrawState, DrawView, Epoch, PauseReason, Phase, RawDefinition, SaleDefinition,
-    SaleId, SaleView, Stock, Totals, Trust, UnixMillis, hex, misplaced,
+    ChangeRefusal, Command, DrawState, DrawView, Epoch, PauseReason, Phase, Queue, RawDefinition,
+    SaleDefinition, SaleId, SaleView, Stock, Totals, Trust, UnixMillis, hex, misplaced,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -114,8 +114,8 @@ pub struct SaleList {
 pub struct CommandDocument {
     /// Visitors it called.
     pub called: u64,
-    /// The sale after it.
-    pub sale: SaleDocument,
+    /// The sale after it; none where the store could not be asked for it any more.
+    pub sale: Option<SaleDocument>,
 }
 
 /// `POST /api/v1/queue/admit`.
@@ -211,10 +211,14 @@ pub(super) async fn create(State(operator): State<Operator>, body: Body) -> Resu
     let mut draw_secret = [0; 32];
     getrandom::fill(&mut draw_secret).map_err(|error| Problem::internal(&error))?;
     let id = definition.id.clone();
-    operator.store.create(definition, draw_secret).await?;
+    operator.store.create(definition.clone(), draw_secret).await.map_err(Problem::of_order)?;
     tracing::info!(sale = %id, "operator created the sale");
     operator.gateway.refresh(&id).await;
-    let view = operator.store.view(&id).await?;
+    let view = operator.store.view(&id).await.unwrap_or_else(|_| {
+        // It was made, and is as every sale is made.
+        let now = UnixMillis(operator.gateway.now_s().saturating_mul(1_000));
+        Arc::new(Queue::create(definition, draw_secret, now).view(now))
+    });
     let location = format!("/api/v1/operator/sales/{id}");
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], document(&view)?).into_response())
 }
@@ -261,7 +265,8 @@ async fn change(
     make: impl Fn(&SaleDefinition) -> Result<RawDefinition, Problem>,
 ) -> Result<Response, Problem> {
     loop {
-        let present = Arc::clone(&operator.store.view(id).await?.definition);
+        let before = operator.store.view(id).await?;
+        let present = Arc::clone(&before.definition);
         if headers.contains_key(header::IF_MATCH) && !matches(headers, &version(&present)?) {
             return Err(Problem::precondition_failed());
         }
@@ -269,13 +274,18 @@ async fn change(
         if raw.id != *id {
             return Err(Problem::from(ChangeRefusal::OtherSale));
         }
-        match operator.store.change(checked(operator, raw)?, Some(present)).await? {
+        let definition = checked(operator, raw)?;
+        let changed = operator.store.change(definition.clone(), Some(present)).await;
+        match changed.map_err(Problem::of_order)? {
             Err(ChangeRefusal::Overtaken) => continue,
             done => done?,
         }
         tracing::info!(sale = %id, "operator changed the sale");
         operator.gateway.refresh(id).await;
-        return document(&operator.store.view(id).await?);
+        // It was changed, and all else is as it was then.
+        return document(&operator.store.view(id).await.unwrap_or_else(|_| {
+            Arc::new(SaleView { definition: Arc::new(definition), ..SaleView::clone(&before) })
+        }));
     }
 }
 
@@ -348,11 +358,12 @@ pub(super) async fn admit(
 
 async fn run(operator: &Operator, id: &SaleId, command: Command) -> Result<Json<CommandDocument>, Problem> {
     let words = format!("{command:?}");
-    let done = operator.store.command(id, command).await??;
+    let done = operator.store.command(id, command).await.map_err(Problem::of_order)??;
     tracing::info!(sale = %id, command = words, called = done.called, "operator ran a command");
     operator.gateway.refresh(id).await;
-    let view = operator.store.view(id).await?;
-    Ok(Json(CommandDocument { called: done.called, sale: SaleDocument::from(view.as_ref()) }))
+    // It was carried out, whether that can be looked at or not.
+    let view = operator.store.view(id).await.ok();
+    Ok(Json(CommandDocument { called: done.called, sale: view.as_deref().map(SaleDocument::from) }))
 }
 
 fn reason(request: PauseRequest) -> Result<PauseReason, Problem> {

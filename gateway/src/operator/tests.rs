@@ -2,10 +2,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqwest::{Method, Response};
-use ropeline_queue::VisitorKey;
-use ropeline_store::{EmbeddedStore, Join, SystemClock};
+use ropeline_queue::{
+    Arrival, ChangeRefusal, ClaimRefusal, Claimed, Command, CommandDone, CommandRefusal, JoinRefusal, Joined,
+    LeaseEvent, LeaveRefusal, Position, SaleDefinition, SaleView, Stock, TickInput, VisitorKey,
+};
+use ropeline_store::{EmbeddedStore, Join, StoreError, SystemClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -59,13 +63,21 @@ pub(crate) struct Running {
 }
 
 pub(crate) async fn start(metrics_open: bool) -> Running {
+    start_on(metrics_open, |store| store).await
+}
+
+/// The same, where the operator's calls reach the store by another way.
+async fn start_on(
+    metrics_open: bool,
+    way: impl FnOnce(Arc<dyn QueueStore>) -> Arc<dyn QueueStore>,
+) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let metrics = Arc::new(Metrics::new().unwrap());
     let store = EmbeddedStore::open(folder.path().join("queue.redb"), Arc::new(SystemClock::new())).unwrap();
     let store: Arc<dyn QueueStore> = Arc::new(MeasuredStore::new(Arc::new(store), Arc::clone(&metrics)));
     let watched = Arc::new(Watched::default());
     let operator = Operator {
-        store: Arc::clone(&store),
+        store: way(Arc::clone(&store)),
         metrics,
         gateway: Arc::clone(&watched) as Arc<dyn Gateway>,
         access: Arc::new(OperatorAccess { token: OperatorToken::parse(TOKEN).unwrap(), metrics_open }),
@@ -75,6 +87,144 @@ pub(crate) async fn start(metrics_open: bool) -> Running {
     let address = listener.local_addr().unwrap();
     tokio::spawn(serve(listener, operator, std::future::pending()));
     Running { address, store, watched, _folder: folder }
+}
+
+/// A store that goes away as soon as it has done what it was ordered: before the answer comes, or after.
+struct Vanishing {
+    inner: Arc<dyn QueueStore>,
+    gone: AtomicBool,
+    answers: AtomicBool,
+}
+
+impl Vanishing {
+    fn is_here(&self) -> Result<(), StoreError> {
+        let away = || StoreError::Unavailable { reason: "the server has gone".into() };
+        if self.gone.load(Ordering::SeqCst) { Err(away()) } else { Ok(()) }
+    }
+
+    fn ordered<T>(&self, outcome: T) -> Result<T, StoreError> {
+        self.gone.store(true, Ordering::SeqCst);
+        if self.answers.load(Ordering::SeqCst) { Ok(outcome) } else { self.is_here().map(|()| outcome) }
+    }
+}
+
+#[async_trait]
+impl QueueStore for Vanishing {
+    async fn sales(&self) -> Result<Vec<SaleId>, StoreError> {
+        self.is_here()?;
+        self.inner.sales().await
+    }
+
+    async fn create(&self, definition: SaleDefinition, draw_secret: [u8; 32]) -> Result<(), StoreError> {
+        self.inner.create(definition, draw_secret).await?;
+        self.ordered(())
+    }
+
+    async fn change(
+        &self,
+        definition: SaleDefinition,
+        over: Option<Arc<SaleDefinition>>,
+    ) -> Result<Result<(), ChangeRefusal>, StoreError> {
+        let outcome = self.inner.change(definition, over).await?;
+        self.ordered(outcome)
+    }
+
+    async fn command(
+        &self,
+        sale: &SaleId,
+        command: Command,
+    ) -> Result<Result<CommandDone, CommandRefusal>, StoreError> {
+        let outcome = self.inner.command(sale, command).await?;
+        self.ordered(outcome)
+    }
+
+    async fn join(
+        &self,
+        sale: &SaleId,
+        joins: Vec<Join>,
+    ) -> Result<Vec<Result<Joined, JoinRefusal>>, StoreError> {
+        self.inner.join(sale, joins).await
+    }
+
+    async fn claim(
+        &self,
+        sale: &SaleId,
+        position: Position,
+    ) -> Result<Result<Claimed, ClaimRefusal>, StoreError> {
+        self.inner.claim(sale, position).await
+    }
+
+    async fn leave(&self, sale: &SaleId, position: Position) -> Result<Result<(), LeaveRefusal>, StoreError> {
+        self.inner.leave(sale, position).await
+    }
+
+    async fn lease(&self, sale: &SaleId, arrival: Arrival, event: LeaseEvent) -> Result<(), StoreError> {
+        self.inner.lease(sale, arrival, event).await
+    }
+
+    async fn stock(&self, sale: &SaleId, stock: Stock) -> Result<(), StoreError> {
+        self.inner.stock(sale, stock).await
+    }
+
+    async fn tick(&self, sale: &SaleId, input: TickInput) -> Result<Arc<SaleView>, StoreError> {
+        self.inner.tick(sale, input).await
+    }
+
+    async fn view(&self, sale: &SaleId) -> Result<Arc<SaleView>, StoreError> {
+        self.is_here()?;
+        self.inner.view(sale).await
+    }
+}
+
+#[tokio::test]
+async fn an_order_that_was_carried_out_is_not_said_to_have_failed_and_one_that_may_have_been_says_so() {
+    let mut vanishing = None;
+    let running = start_on(false, |inner| {
+        let store = Arc::new(Vanishing { inner, gone: false.into(), answers: true.into() });
+        vanishing = Some(Arc::clone(&store));
+        store
+    })
+    .await;
+    let vanishing = vanishing.unwrap();
+    for answers in [true, false] {
+        vanishing.answers.store(answers, Ordering::SeqCst);
+        let id = if answers { "drop" } else { "next" };
+        let path = format!("/api/v1/operator/sales/{id}");
+        for (method, path, body, title) in [
+            (Method::POST, "/api/v1/operator/sales", json!({ "id": id, "max_active": 10 }), ""),
+            (Method::PATCH, &path, json!({ "title": "New shoes" }), "New shoes"),
+            (Method::POST, &format!("{path}/pause"), json!({ "reason": "The till is down" }), "New shoes"),
+            (Method::POST, &format!("{path}/resume"), Value::Null, "New shoes"),
+        ] {
+            vanishing.gone.store(false, Ordering::SeqCst);
+            let (status, said) = running.call(method, path, (!body.is_null()).then_some(body)).await;
+            if answers {
+                assert!((200..300).contains(&status), "{path}: {said}");
+                if said.get("called").is_some() {
+                    assert_eq!((&said["called"], &said["sale"]), (&json!(0), &Value::Null), "{path}");
+                } else {
+                    assert_eq!(said["definition"]["title"], title, "{path}: {said}");
+                }
+            } else {
+                assert_eq!((status, &said["code"]), (503, &json!("store_unavailable")), "{path}: {said}");
+                let detail = said["detail"].as_str().unwrap();
+                assert!(
+                    detail.contains("the server has gone. Whether it took effect is not known"),
+                    "{detail}"
+                );
+            }
+        }
+        vanishing.gone.store(false, Ordering::SeqCst);
+        let (_, sale) = running.call(Method::GET, &path, None).await;
+        assert_eq!((&sale["definition"]["title"], &sale["phase"]), (&json!("New shoes"), &json!("open")));
+    }
+    // Where nothing can have come of it, nothing else is said.
+    vanishing.gone.store(false, Ordering::SeqCst);
+    let (_, said) = running.call(Method::POST, "/api/v1/operator/sales/nobody/close", None).await;
+    assert_eq!(
+        (&said["code"], said["detail"].as_str().unwrap().contains("not known")),
+        (&json!("sale_unknown"), false)
+    );
 }
 
 impl Running {

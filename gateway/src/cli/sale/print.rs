@@ -49,7 +49,13 @@ pub(super) fn command(out: &mut dyn Write, json: bool, done: &CommandDocument) -
     if done.called > 0 {
         writeln!(out, "called {}", done.called)?;
     }
-    sale(out, false, &done.sale)
+    match &done.sale {
+        Some(after) => sale(out, false, after),
+        None => {
+            writeln!(out, "carried out; how the sale is now cannot be read, as its store is away")?;
+            Ok(())
+        }
+    }
 }
 
 pub(super) fn sale(out: &mut dyn Write, json: bool, sale: &SaleDocument) -> Done {
