@@ -62,6 +62,21 @@ impl Reach {
         Self { lines, called, recalled, draw: core.draw(), orders: Orders::of(core) }
     }
 
+    /// How far a sale may have gone that others may know more of, where that is written down nowhere: `block` numbers further in
+    /// each order, once anybody may have joined.
+    #[must_use]
+    pub fn beyond(core: &Core, block: u64) -> Self {
+        let mut reach = Self::of(core);
+        if core.stage != Stage::Scheduled {
+            for (reach, line) in reach.lines.iter_mut().zip(core.lines.iter()) {
+                let last = line.lane().base() + MAX_ARRIVALS;
+                reach.next_arrival =
+                    Arrival(line.next_arrival.saturating_add(block).min(last.max(line.next_arrival)));
+            }
+        }
+        reach
+    }
+
     /// The sale has gone no further than this, has drawn what is written here, and has neither been halted, closed nor
     /// revoked since.
     pub fn covers(&self, core: &Core) -> bool {

@@ -32,7 +32,7 @@ use crate::clock::wall_ms;
 
 /// Numbers that are written down at once. A loss passes over so many at most; at 100,000 joins a second it is written
 /// six times a second.
-const BLOCK: u64 = 16_384;
+pub(super) const BLOCK: u64 = 16_384;
 
 /// After their last mark, gateways may still know the sale for so long: as long as Redis may be away.
 const MARKED_MS: u64 = 3_600_000;
@@ -110,6 +110,12 @@ impl Floor {
     fn of(mark: &Mark) -> Self {
         let definition = mark.definition.as_deref().cloned().map(Box::new);
         Self { reach: mark.reach.clone(), definition }
+    }
+
+    /// As far as another memory of the sale has got.
+    pub(super) fn known_to(queue: &Queue) -> Self {
+        let definition = Some(Box::new(SaleDefinition::clone(queue.definition())));
+        Self { reach: Reach::of(queue.core()), definition }
     }
 
     /// Tells the sale what was ordered last, and passes over what may have been given or called up to here, if that has

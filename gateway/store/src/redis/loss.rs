@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use redis::Pipeline;
-use ropeline_queue::{Changes, Queue, SaleId};
+use ropeline_queue::{Changes, Queue, Reach, SaleId};
 
-use super::checkpoint::Known;
+use super::checkpoint::{BLOCK, Known};
 use super::entry::{self, LEFT, admission_record};
 use super::keys;
 use super::link::Link;
@@ -99,12 +99,36 @@ impl Sale {
             let reason = "the sale could not be put back, which is tried again soon".to_owned();
             return Err(StoreError::Unavailable { reason });
         }
-        let put_back = self.try_to_put_back(found, lacks).await;
+        let now = self.now(found.now_ms);
+        let mut changes = Changes::default();
+        if let Some(Replica { queue, .. }) = &mut self.replica {
+            queue.begin();
+            // Others may have given numbers of which this gateway has not heard; where they are written down, they are passed
+            // over as far as is written.
+            if self.shared.checkpoint.is_none() && !lacks {
+                queue.skip(&Reach::beyond(queue.core(), BLOCK), now);
+                changes = queue.take_changes();
+            }
+        }
+        let line = self.replica.as_ref().map(|replica| replica.line.clone());
+        let put_back = self.try_to_put_back(found, lacks, changes).await;
+        if let Some(replica) = &mut self.replica {
+            if line.as_ref() == Some(&replica.line) {
+                replica.queue.undo();
+            } else {
+                replica.queue.keep();
+            }
+        }
         self.put_backs.ended(put_back.is_ok());
         put_back
     }
 
-    async fn try_to_put_back(&mut self, found: &Standing, lacks: bool) -> Result<(), StoreError> {
+    async fn try_to_put_back(
+        &mut self,
+        found: &Standing,
+        lacks: bool,
+        changes: Changes,
+    ) -> Result<(), StoreError> {
         let Some(line) = self.line(found.generation).await? else { return Ok(()) };
         let Some(replica) = &mut self.replica else { return Ok(()) };
         let base = line.name.clone();
@@ -124,7 +148,7 @@ impl Sale {
             }
         };
         let version = replica.version + 1;
-        let changes = Changes { core: true, definition: true, ..Changes::default() };
+        let changes = Changes { core: true, definition: true, ..changes };
         let args = [
             found.line.clone().into_bytes(),
             found.version.to_string().into_bytes(),

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::Shared;
-use super::checkpoint::{Known, Mark};
+use super::checkpoint::{Floor, Known, Mark};
 use super::entry::{self, Nonce};
 use super::keys;
 use super::loss::PutBacks;
@@ -245,6 +245,8 @@ impl Sale {
                 self.marked.floor.pass(&mut replica.queue, now);
                 let mut put_back = PutBack::default();
                 if let Some(Former { queue, from }) = self.former.last() {
+                    // Who went on from less may have been told neither what was ordered nor who was called.
+                    Floor::known_to(queue).pass(&mut replica.queue, now);
                     put_back = replica.queue.reenter_from(queue, *from, PUT_BACK, now);
                     let PutBack { visitors, admissions, .. } = put_back;
                     tracing::warn!(sale = %self.id, visitors, admissions, "put back what the server had lost");

@@ -13,6 +13,7 @@
 //! | what may be lost is passed over | `losing::a_tail_that_was_lost_with_its_gateways_is_passed_over` |
 //! | the version that a batch was run on | `racing`, `failing::a_gateway_stopped_in_a_commit_overwrites_nothing_when_it_goes_on` |
 //! | a refused batch is taken back | `racing::eight_gateways_admit_one_at_a_time` |
+//! | one attempt to connect for all who wait | `failing::who_waits_for_a_server_that_hangs_waits_no_longer_for_others_who_wait` |
 //! | turns | `fairness::of_two_gateways_flat_out_neither_is_passed_over` |
 //! | only whose turn it is may commit | `fairness::who_waits_for_a_turn_is_not_overtaken_by_who_looked_before` |
 //! | a turn begins once | `fairness::a_turn_that_is_only_asked_for_again_and_again_ends` |
@@ -24,6 +25,8 @@
 //! | what changes after that, too | `spreading::copies_that_nobody_puts_back_are_passed_over_until_somebody_knows_them` |
 //! | who lacks something does not pass for who knows it | the same |
 //! | a move that fails is left alone for a while | `spreading::a_move_that_cannot_be_committed_does_not_stop_the_sale` |
+//! | without a checkpoint, a block is passed over | `losing::without_a_checkpoint_whoever_knows_less_comes_first_and_gives_no_number_twice` |
+//! | what was ordered is put back by who knows it | the same |
 //! | who knows a lost sale comes before who does not | `losing::a_gateway_that_knows_nothing_of_a_lost_sale_lets_those_who_know_it_put_it_back` |
 //! | what became of the called is put back | `losing::a_gateway_that_knows_all_puts_it_back_after_one_that_knew_nothing_went_on` |
 //! | what is not put in place is removed | `losing::a_sale_that_does_not_fit_leaves_nothing_behind_and_is_put_back_once_it_does` |

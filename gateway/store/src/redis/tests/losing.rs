@@ -79,6 +79,41 @@ async fn an_emptied_server_is_filled_by_a_gateway() {
     scene.everybody_comes_back(&other).await;
 }
 
+/// What one gateway has done is lost before the other has heard of it, and that one puts back what it knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_checkpoint_whoever_knows_less_comes_first_and_gives_no_number_twice() {
+    let mut scene = Scene::new(Durable::Never).await;
+    scene.settings.checkpoint = None;
+    scene.server.again_empty();
+    let (knows, behind) = (scene.gateway(), scene.gateway());
+    let mut raw = definition("drop", CAP);
+    raw.claim_window_ms = 60_000;
+    knows.create(raw.clone().check().unwrap(), [1; 32]).await.unwrap();
+    scene.join(&knows, 0..100).await;
+    for round in 0..5 {
+        let first = 100 + round * 100;
+        scene.tick(&knows).await;
+        scene.tick(&behind).await;
+        scene.join(&knows, first..first + 50).await;
+        let epoch = scene.tick(&knows).await.epoch;
+        knows.command(&sale(), Command::Revoke).await.unwrap().unwrap();
+        scene.claim(&knows, round * 4..round * 4 + 4).await;
+        scene.server.ask(&["FLUSHALL"]);
+        // It would give them all again.
+        scene.join(&behind, first + 50..first + 100).await;
+        scene.join(&knows, 0..first + 50).await;
+        let view = scene.tick(&behind).await;
+        assert!(view.epoch > epoch, "a revocation was forgotten: {:?}", view.epoch);
+    }
+    knows.command(&sale(), Command::Close).await.unwrap().unwrap();
+    scene.server.ask(&["FLUSHALL"]);
+    scene.tick(&behind).await;
+    scene.tick(&knows).await;
+    assert_eq!(scene.tick(&behind).await.phase, Phase::Closed, "an order was forgotten");
+    scene.history.check();
+    scene.history.check_cap(u64::from(CAP));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sale_that_does_not_fit_leaves_nothing_behind_and_is_put_back_once_it_does() {
     let mut scene = Scene::new(Durable::Never).await;
