@@ -431,7 +431,44 @@ pub(super) fn unavailable(error: &RedisError) -> StoreError {
         _ if error.kind() == ErrorKind::AuthenticationFailed => {
             "name the user and the password that it knows"
         }
-        _ => return StoreError::Unavailable { reason: format!("redis: {error}") },
+        code => {
+            let mend = match code {
+                Some("OOM") => "; give it more memory (maxmemory), or free some of it",
+                Some("NOREPLICAS") => "; bring its replicas back, or lower min-replicas-to-write",
+                Some("READONLY") => "; it is a replica: name the primary, or make this one it",
+                Some("MISCONF") => "; it cannot write to its disk: see its log, and free space there",
+                _ => "",
+            };
+            return StoreError::Unavailable { reason: format!("redis: {error}{mend}") };
+        }
     };
     StoreError::Denied { reason: format!("redis: {error}; {mend}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_takes_no_writes_is_told_with_what_mends_it() {
+        // As Redis 7 words them; of a script it names the digest, which helps nobody.
+        for (said, mend) in [
+            (
+                "-OOM command not allowed when used memory > 'maxmemory'. script: 5f1c, on @user_script:9.\r\n",
+                "maxmemory)",
+            ),
+            (
+                "-NOREPLICAS Not enough good replicas to write. script: 5f1c, on @user_script:9.\r\n",
+                "min-replicas-to-write",
+            ),
+            ("-READONLY You can't write against a read only replica. script: 5f1c\r\n", "name the primary"),
+            ("-MISCONF Errors writing to the AOF file: No space left on device\r\n", "free space there"),
+        ] {
+            let Ok(redis::Value::ServerError(error)) = redis::parse_redis_value(said.as_bytes()) else {
+                panic!("no error: {said}")
+            };
+            let told = unavailable(&error.into()).to_string();
+            assert!(told.contains(mend), "{told}");
+        }
+    }
 }

@@ -128,7 +128,7 @@ async fn a_sale_that_does_not_fit_leaves_nothing_behind_and_is_put_back_once_it_
     let mut refused = 0;
     while refused < 3 {
         let error = store.view(&sale()).await.unwrap_err().to_string();
-        refused += u32::from(error.contains("maxmemory"));
+        refused += u32::from(error.contains("give it more memory"));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(
