@@ -11,6 +11,7 @@ use ropeline_test_postgres::Postgres;
 use ropeline_test_redis::{Certificates, Durable, Sentinel, Server, free_port};
 use ropeline_tests::gateway::{Gateway, Servers, Settings, Store};
 use ropeline_tests::http;
+use ropeline_tests::ports::Port;
 use ropeline_tests::process::binary;
 use ropeline_tests::shop::{BODY, Shop};
 use ropeline_tests::visitor::Visitor;
@@ -192,7 +193,11 @@ async fn a_gateway_with_other_keys_or_another_checkpoint_does_not_start_beside_o
     let settings = Settings::new(shop.address()).set("operator", "metrics_open", "true");
     let gateway = Gateway::start(settings.on(Store::At(Servers::Single(redis.url()), 2)), &[sale()]).await;
     let other = tempfile::tempdir().unwrap();
-    let configuration = fs::read_to_string(gateway.folder().join("ropeline.toml")).unwrap();
+    let (shop_port, operator_port) = (Port::free(), Port::free());
+    let configuration = fs::read_to_string(gateway.folder().join("ropeline.toml"))
+        .unwrap()
+        .replace(&gateway.address().to_string(), &shop_port.address().to_string())
+        .replace(&gateway.operator_address().to_string(), &operator_port.address().to_string());
     fs::write(other.path().join("ropeline.toml"), &configuration).unwrap();
     let keys = other.path().join("keys");
     let made = Command::new(binary("ropeline"))
