@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::lane::Lines;
-use crate::state::{Core, DrawRecord, LineCore, Stage, Totals};
+use crate::state::{Core, DrawRecord, LineCore, Ordered, Stage, Totals};
 use crate::types::{Arrival, Epoch, MAX_ARRIVALS, Place, Stock};
 
 /// How far a sale may have gone at most, whatever its store remembers.
@@ -26,9 +26,11 @@ pub struct Reach {
 /// As the sale was ordered and revoked last: what a visitor would notice if it were forgotten.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Orders {
-    /// Of two memories of a sale, the one with more of them is the later.
+    /// Of two memories of the same course of a sale, the one with more of them is the later.
     #[serde(default, rename = "orders")]
     pub(crate) count: u64,
+    #[serde(default)]
+    pub(crate) ordered: Ordered,
     #[serde(default)]
     pub(crate) epoch: Epoch,
     #[serde(default)]
@@ -171,6 +173,7 @@ impl Orders {
     fn of(core: &Core) -> Self {
         Self {
             count: core.orders,
+            ordered: core.ordered,
             epoch: core.epoch,
             stage: Some(core.stage.clone()),
             open_ordered: core.open_ordered,

@@ -37,9 +37,13 @@ pub struct Core {
     #[serde(default)]
     pub(crate) beacon: BeaconDraw,
     pub(crate) open_ordered: bool,
-    /// How often stage, epoch or definition have changed: which of two memories of the sale is the later one.
+    /// How often stage, epoch or definition have changed, by an order or by themselves: which of two memories of the same
+    /// course of the sale is the later one.
     #[serde(default)]
     pub(crate) orders: u64,
+    /// When the operator ordered what: which of two orders is the later one, where a loss has parted the sale's course.
+    #[serde(default, skip_serializing_if = "Ordered::is_nothing")]
+    pub(crate) ordered: Ordered,
     pub(crate) pacer: Pacer,
     pub(crate) ratio: ClaimRatio,
     pub(crate) stock: Option<Stock>,
@@ -57,6 +61,34 @@ pub struct Core {
     /// Visitors called a second time who have not claimed: as many may be inside soon, with no call in [`LineCore::calls`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) recalled: u64,
+}
+
+/// When the operator last ordered each thing that another order can undo, on the sale's clock; 0 where never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Ordered {
+    /// To pause or to resume.
+    pub(crate) pause: UnixMillis,
+    /// To be sold out or restocked.
+    pub(crate) stock: UnixMillis,
+    pub(crate) revoke: UnixMillis,
+    pub(crate) definition: UnixMillis,
+}
+
+impl Ordered {
+    /// Of each order the later one.
+    pub(crate) fn latest(self, other: Self) -> Self {
+        Self {
+            pause: self.pause.max(other.pause),
+            stock: self.stock.max(other.stock),
+            revoke: self.revoke.max(other.revoke),
+            definition: self.definition.max(other.definition),
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Visitors who may be inside, with nobody knowing who they are.
@@ -298,6 +330,7 @@ impl Core {
             beacon: BeaconDraw::default(),
             open_ordered: false,
             orders: 0,
+            ordered: Ordered::default(),
             healths: Vec::new(),
             pacer: Pacer::full(definition.pace, now),
             ratio: ClaimRatio::default(),

@@ -1,5 +1,6 @@
 //! What an operator orders.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::beacon::{Beacon, BeaconOutput, FALLBACK_AFTER_MS};
@@ -23,12 +24,22 @@ impl Queue {
         let mut done = CommandDone::default();
         match command {
             Command::Open => self.order_open()?,
-            Command::Pause { reason } => self.halts()?.pause = Some(reason.clone()),
-            Command::Resume => self.halts()?.pause = None,
-            Command::SoldOut => self.halts()?.sold_out = Some(SoldOutBy::Operator),
+            Command::Pause { reason } => {
+                self.halts()?.pause = Some(reason.clone());
+                self.core.ordered.pause = self.core.last_now;
+            }
+            Command::Resume => {
+                self.halts()?.pause = None;
+                self.core.ordered.pause = self.core.last_now;
+            }
+            Command::SoldOut => {
+                self.halts()?.sold_out = Some(SoldOutBy::Operator);
+                self.core.ordered.stock = self.core.last_now;
+            }
             Command::Restock => {
                 self.halts()?.sold_out = None;
                 self.core.stock = None;
+                self.core.ordered.stock = self.core.last_now;
             }
             Command::Close => self.core.stage = Stage::Closed,
             Command::Admit { batch_size, lease_ms } => {
@@ -37,6 +48,7 @@ impl Queue {
             Command::Revoke => {
                 let next = self.core.epoch.0.checked_add(1).ok_or(CommandRefusal::EpochSpent)?;
                 self.core.epoch = Epoch(next);
+                self.core.ordered.revoke = self.core.last_now;
             }
             Command::Beacon(output) => self.draw_by_beacon(output)?,
             Command::DrawBySecret { reason } => self.draw_by_secret(reason)?,
@@ -153,6 +165,7 @@ impl Queue {
         }
         self.fit(&definition)?;
         self.put_in_force(definition);
+        self.core.ordered.definition = self.core.last_now;
         self.advance_again();
         self.call_earned();
         Ok(())
@@ -213,34 +226,76 @@ impl Queue {
         self.pending.core = true;
     }
 
-    /// Takes over what was ordered last, as far as a loss has taken that from this sale: who closed it, or found it sold
-    /// out, must not find it open again.
+    /// Takes over what was ordered, as far as a loss has taken that from this sale: who closed it, or found it sold out,
+    /// must not find it open again. Where both know of an order that the other does not, as after a loss that nobody has
+    /// noticed in time, each order holds that no later one of its kind has undone: no revocation and no closing is taken
+    /// back, and what time or the stock did outweighs no order.
     pub fn follow(&mut self, reach: &Reach, definition: Option<&SaleDefinition>) {
-        let Orders { count, epoch, stage, open_ordered, stock } = &reach.orders;
-        if *count <= self.core.orders {
+        let Orders { count, ordered, epoch, stage, open_ordered, stock } = &reach.orders;
+        let (known, mine) = (self.core.orders, self.core.ordered);
+        let more = *count > known;
+        let is_later = |told: UnixMillis, mine: UnixMillis| told > mine || (told == mine && more);
+        // An order of before, told again with each batch, is nothing new.
+        let is_new = more
+            || is_later(ordered.pause, mine.pause)
+            || is_later(ordered.stock, mine.stock)
+            || ordered.revoke > mine.revoke
+            || is_later(ordered.definition, mine.definition)
+            || *epoch > self.core.epoch
+            || self.revoked_beside(*epoch, ordered.revoke)
+            || (*open_ordered && !self.core.open_ordered)
+            || stage.as_ref().is_some_and(|stage| stage.is_past(&self.core.stage));
+        if !is_new {
             return;
         }
         // It was taken at a stage that this sale has not got past.
         if let Some(definition) = definition.filter(|definition| **definition != *self.definition)
+            && is_later(ordered.definition, mine.definition)
             && self.fit(definition).is_ok()
         {
             self.put_in_force(definition.clone());
         }
+        let revoked_beside = self.revoked_beside(*epoch, ordered.revoke);
         self.core.epoch = self.core.epoch.max(*epoch);
+        if revoked_beside {
+            // What either has revoked was good at the other.
+            self.core.epoch.0 = self.core.epoch.0.saturating_add(1);
+        }
         self.core.open_ordered |= open_ordered;
-        self.core.stock = *stock;
+        let of_stock = is_later(ordered.stock, mine.stock);
+        if of_stock {
+            self.core.stock = *stock;
+        }
         match (&mut self.core.stage, stage) {
             (Stage::Closed, _) | (_, None) => {}
             // Since when claims stand still is settled by what this sale remembers of them.
-            (Stage::Open(mine), Some(Stage::Open(ordered))) => {
-                mine.pause.clone_from(&ordered.pause);
-                mine.sold_out = ordered.sold_out;
+            (Stage::Open(here), Some(Stage::Open(told))) => {
+                if is_later(ordered.pause, mine.pause) {
+                    here.pause.clone_from(&told.pause);
+                }
+                if of_stock {
+                    here.sold_out = told.sold_out;
+                }
             }
-            (mine, Some(ordered)) if ordered.is_past(mine) => mine.clone_from(ordered),
+            (here, Some(told)) if told.is_past(here) => here.clone_from(told),
             (_, Some(_)) => {}
         }
-        self.core.orders = *count;
+        self.core.ordered = mine.latest(*ordered);
+        // Whoever compares this sale with what it was finds that it was told something.
+        self.core.orders = if more { *count } else { self.core.orders.max(known + 1) };
         self.pending.core = true;
         self.advance_again();
+    }
+
+    /// The sale was revoked here and in a memory of it, at times that each of them alone knows, and the later revocation does
+    /// not reach beyond the earlier one.
+    fn revoked_beside(&self, epoch: Epoch, revoked: UnixMillis) -> bool {
+        let (mine, here) = (self.core.epoch, self.core.ordered.revoke);
+        match revoked.cmp(&here) {
+            _ if revoked == UnixMillis(0) || here == UnixMillis(0) => false,
+            Ordering::Less => mine <= epoch,
+            Ordering::Equal => false,
+            Ordering::Greater => epoch <= mine,
+        }
     }
 }

@@ -16,6 +16,7 @@ mod lanes;
 mod losing;
 mod missing;
 mod model;
+mod orders;
 mod replica;
 mod shared_health;
 mod vacant;

@@ -114,6 +114,44 @@ async fn without_a_checkpoint_whoever_knows_less_comes_first_and_gives_no_number
     scene.history.check_cap(u64::from(CAP));
 }
 
+/// What the one that comes first did not know was ordered outlives whatever it has counted since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_checkpoint_no_order_is_undone_by_what_happened_right_after_the_loss() {
+    let mut scene = Scene::new(Durable::Never).await;
+    scene.settings.checkpoint = None;
+    scene.server.again_empty();
+    let (knows, behind) = (scene.gateway(), scene.gateway());
+    knows.create(definition("drop", CAP).check().unwrap(), [1; 32]).await.unwrap();
+    scene.join(&knows, 0..10).await;
+    scene.tick(&behind).await;
+    let epoch = scene.tick(&knows).await.epoch;
+    for round in 1..=2 {
+        knows.command(&sale(), Command::Revoke).await.unwrap().unwrap();
+        let text = format!("round {round}");
+        let reason = PauseReason { text, translations: BTreeMap::new() };
+        if round == 2 {
+            knows.command(&sale(), Command::Close).await.unwrap().unwrap();
+        }
+        scene.server.ask(&["FLUSHALL"]);
+        for available in [0, 1, 0, 1, 0, 1] {
+            behind.stock(&sale(), Stock { available, held: Some(0) }).await.unwrap();
+        }
+        behind.command(&sale(), Command::Revoke).await.unwrap().unwrap();
+        behind.command(&sale(), Command::Pause { reason: reason.clone() }).await.unwrap().unwrap();
+        scene.tick(&knows).await;
+        for store in [&knows, &behind] {
+            let view = scene.tick(store).await;
+            // Both revocations, one after the other.
+            assert_eq!(view.epoch.0, epoch.0 + 2 * round, "round {round}");
+            let phase = if round == 2 { Phase::Closed } else { Phase::Paused };
+            assert_eq!(view.phase, phase, "round {round}");
+            if round == 1 {
+                assert_eq!(view.paused_reason.as_ref(), Some(&reason));
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sale_that_does_not_fit_leaves_nothing_behind_and_is_put_back_once_it_does() {
     let mut scene = Scene::new(Durable::Never).await;
