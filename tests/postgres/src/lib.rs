@@ -153,9 +153,14 @@ impl Postgres {
         let postmaster = running.pid();
         kill_process(postmaster, Signal::STOP).expect("SIGSTOP");
         await_stop(postmaster);
-        for child in running.children() {
+        let children = running.children();
+        for &child in &children {
             // Fails only for one that ended by itself.
             let _ = kill_process(child, Signal::KILL);
+        }
+        for child in children {
+            // One that still has the shared memory keeps the next server from starting.
+            await_end(child);
         }
         kill_process(postmaster, Signal::KILL).expect("SIGKILL");
         running.postmaster.wait().expect("its end");
@@ -274,16 +279,26 @@ impl Drop for Postgres {
 
 /// Waits until a process that was sent SIGSTOP has stopped, or has ended by itself. These have one thread each.
 fn await_stop(process: Pid) {
+    await_state(process, &['T', 'Z', 'X']);
+}
+
+/// Waits until a process that was sent SIGKILL has ended.
+fn await_end(process: Pid) {
+    await_state(process, &['Z', 'X']);
+}
+
+/// Waits until a process is in one of these states, or is gone.
+fn await_state(process: Pid, states: &[char]) {
     let deadline = Instant::now() + PATIENCE;
     let path = format!("/proc/{}/stat", process.as_raw_nonzero());
     // "ID (NAME) STATE …": the name is the process's own, and may hold anything.
     while let Some(state) =
         fs::read_to_string(&path).ok().and_then(|stat| stat.rsplit_once(") ")?.1.chars().next())
     {
-        if matches!(state, 'T' | 'Z' | 'X') {
+        if states.contains(&state) {
             return;
         }
-        assert!(Instant::now() < deadline, "process {} does not stop", process.as_raw_nonzero());
+        assert!(Instant::now() < deadline, "process {} is in state {state}", process.as_raw_nonzero());
         std::thread::sleep(Duration::from_millis(1));
     }
 }
