@@ -153,6 +153,10 @@ impl QueueStore for MeasuredStore {
         self.inner.mark(sale).await
     }
 
+    async fn part(&self) -> Result<(), StoreError> {
+        self.inner.part().await
+    }
+
     fn report(&self) -> Option<StoreReport> {
         self.inner.report()
     }

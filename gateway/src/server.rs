@@ -20,6 +20,7 @@ use pingora::services::listening::Service;
 use ropeline_decision::PathPattern;
 use ropeline_store::{Clock, EmbeddedStore, QueueStore, StoreError, SystemClock};
 use tokio::runtime::{Handle, Runtime};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::beacon::{BeaconWatch, Relays};
 use crate::client_address::TrustedProxies;
@@ -40,7 +41,7 @@ use crate::page;
 use crate::phases::Phases;
 use crate::returning;
 use crate::sales::{PolicyRules, Sales, attendance::Attendance, ticker::Ticker};
-use crate::shutdown::{Order, Shutdown, Stages, Stopping};
+use crate::shutdown::{LAST, Order, Shutdown, Stages, Stopping};
 use crate::upstream::Upstream;
 use crate::verified::Verified;
 use housekeeping::Housekeeping;
@@ -48,6 +49,9 @@ use operator::{OperatorService, Watch};
 
 /// Threads of a store on a server. Each sale is one task.
 const STORE_THREADS: usize = 2;
+
+/// How often it is looked whether a gateway that does not fit is still there.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Longest wait for one relay of a beacon: the next may have the round.
 const RELAY_TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -64,12 +68,26 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
         can_listen("listen.shop", *address)?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     // A store on a server has tasks and connections, which go on as long as anybody may call.
     let home = config.store.is_shared().then(store_runtime).transpose()?;
     let home = home.as_ref().map_or_else(|| runtime.handle(), Runtime::handle);
-    let Parts { gateway, carrier, returning, stopping, operator, beacons } =
-        runtime.block_on(assemble(config, home))?;
-    drop(runtime);
+    let metrics = Arc::new(Metrics::new()?);
+    let store = runtime.block_on(open_store(config, &clock, home))?;
+    let store: Arc<dyn QueueStore> = Arc::new(MeasuredStore::new(store, Arc::clone(&metrics)));
+    let ended = runtime
+        .block_on(assemble(config, Arc::clone(&store), metrics, clock))
+        .and_then(|parts| serve(config, order, parts));
+    // Those who start after this one need not wait until it counts as gone.
+    if let Ok(Err(error)) = runtime.block_on(async { timeout(LAST, store.part()).await }) {
+        tracing::debug!(%error, "the other gateways were not told of the end");
+    }
+    ended
+}
+
+/// Runs until `order` says to stop.
+fn serve(config: &Config, order: Order, parts: Parts) -> anyhow::Result<()> {
+    let Parts { gateway, carrier, returning, stopping, operator, beacons } = parts;
 
     let mut server = Server::new_with_opt_and_conf(None, server_conf(config));
     server.bootstrap();
@@ -143,7 +161,12 @@ struct Parts {
     beacons: BeaconWatch,
 }
 
-async fn assemble(config: &Config, home: &Handle) -> anyhow::Result<Parts> {
+async fn assemble(
+    config: &Config,
+    store: Arc<dyn QueueStore>,
+    metrics: Arc<Metrics>,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<Parts> {
     let upstream = Upstream::resolve(&config.upstream.address.to_string())
         .await
         .context("upstream.address: name a shop that can be resolved")?;
@@ -153,11 +176,6 @@ async fn assemble(config: &Config, home: &Handle) -> anyhow::Result<Parts> {
         }
         None => None,
     };
-    let metrics = Arc::new(Metrics::new()?);
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let store = open_store(config, &clock, home).await?;
-    let store: Arc<dyn QueueStore> = Arc::new(MeasuredStore::new(store, Arc::clone(&metrics)));
-
     let room = Arc::new(page::Room::new()?);
     let rules = PolicyRules {
         issuer: config.queue.issuer.clone(),
@@ -176,7 +194,7 @@ async fn assemble(config: &Config, home: &Handle) -> anyhow::Result<Parts> {
         Arc::clone(&decider),
         config.sales.clone(),
     );
-    match sales.begin().await {
+    match begin(&sales).await {
         Err(error @ StoreError::Unavailable { .. }) if config.store.is_shared() => {
             tracing::error!(%error, "the queue's store is away; the gateway starts, and joins when it comes back");
         }
@@ -241,6 +259,20 @@ async fn assemble(config: &Config, home: &Handle) -> anyhow::Result<Parts> {
     };
     let operator = OperatorService::bind(config.listen.operator, operator)?;
     Ok(Parts { gateway, carrier, returning, stopping, operator, beacons })
+}
+
+/// Learns the sales. Where another gateway is in the way that may be gone, it is tried again until that would be known.
+async fn begin(sales: &Sales) -> Result<(), StoreError> {
+    let began = Instant::now();
+    loop {
+        let begun = sales.begin().await;
+        let Err(StoreError::Disagrees { reason, lasts: Some(lasts) }) = &begun else { return begun };
+        if began.elapsed() > *lasts + LOOK_AGAIN {
+            return begun;
+        }
+        tracing::warn!(%reason, "another gateway does not fit to this one; looking whether it is still there");
+        sleep(LOOK_AGAIN).await;
+    }
 }
 
 fn store_runtime() -> std::io::Result<Runtime> {

@@ -1,6 +1,7 @@
 //! What can go wrong in a store, apart from the queue's own refusals.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ropeline_queue::SaleId;
 use thiserror::Error;
@@ -38,6 +39,9 @@ pub enum StoreError {
     Disagrees {
         /// On which setting, and how to mend it.
         reason: String,
+        /// For how long this may be so because of one that is gone and was not heard of since: to be tried again until then.
+        /// None where it does not mend itself.
+        lasts: Option<Duration>,
     },
 
     /// A version of Ropeline that this one does not understand has written the sale on. It is left as it is.

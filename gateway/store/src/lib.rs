@@ -211,6 +211,14 @@ pub trait QueueStore: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Tells the others that share the store that this gateway is no more among them. It makes no calls after that.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`]: they take note of it after a while all the same.
+    async fn part(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// What the store has done so far; none where it has no server to talk to.
     fn report(&self) -> Option<StoreReport> {
         None

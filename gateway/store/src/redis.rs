@@ -8,6 +8,7 @@
 //! The server's own clock is the sale's, held steady where it is set or where another server takes over.
 
 mod agreement;
+mod attempt;
 mod checkpoint;
 mod entry;
 mod keys;
@@ -84,10 +85,9 @@ struct Shared {
 
 impl Shared {
     /// The sales that Redis has, and those that it has lost: whoever asks for one of them puts it back.
-    async fn sales(&self) -> Result<Vec<SaleId>, StoreError> {
-        let Shared { link, checkpoint, .. } = self;
+    async fn sales(self: &Arc<Self>) -> Result<Vec<SaleId>, StoreError> {
+        let Shared { link, checkpoint, .. } = &**self;
         self.agree().await?;
-        self.stay().await?;
         let named: Vec<String> = link.ask(redis::cmd("SMEMBERS").arg(keys::SALES)).await?;
         let mut sales = match checkpoint {
             Some(checkpoint) => checkpoint.sales().await?,
@@ -102,10 +102,14 @@ impl Shared {
         Ok(sales.into_iter().collect())
     }
 
-    async fn create(&self, definition: SaleDefinition, draw_secret: [u8; 32]) -> Result<(), StoreError> {
+    async fn create(
+        self: &Arc<Self>,
+        definition: SaleDefinition,
+        draw_secret: [u8; 32],
+    ) -> Result<(), StoreError> {
         self.agree().await?;
         let sale = definition.id.clone();
-        let Shared { link, scripts, checkpoint, clock, .. } = self;
+        let Shared { link, scripts, checkpoint, clock, .. } = &**self;
         let keys = [keys::head(&sale), keys::log(&sale)];
         let found: Standing = link.run(&scripts.sync, &keys, &["", "0", "", "", ""]).await?;
         if found.status != Status::None {
@@ -357,6 +361,10 @@ impl QueueStore for RedisStore {
             checkpoint.mark(&sale).await
         });
         read.await.map_err(|_| StoreError::Unavailable { reason: "no mark was looked for".into() })?
+    }
+
+    async fn part(&self) -> Result<(), StoreError> {
+        self.shared.part().await
     }
 
     fn report(&self) -> Option<StoreReport> {

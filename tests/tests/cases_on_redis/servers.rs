@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use reqwest::StatusCode;
 use ropeline_test_postgres::Postgres;
-use ropeline_test_redis::{Certificates, Durable, Sentinel, Server, free_port};
+use ropeline_test_redis::{Certificates, Durable, Reply, Sentinel, Server, free_port};
 use ropeline_tests::gateway::{Gateway, Servers, Settings, Store};
 use ropeline_tests::http;
 use ropeline_tests::ports::Port;
@@ -231,6 +231,30 @@ async fn a_gateway_with_other_keys_or_another_checkpoint_does_not_start_beside_o
         .await;
     }
     joined(&gateway).await;
+}
+
+#[tokio::test]
+async fn keys_that_are_all_replaced_at_once_wait_for_nobody_but_the_killed_and_for_those_not_for_long() {
+    let (shop, redis) = (Shop::open().await, Server::start(Durable::Always));
+    let settings = Settings::new(shop.address()).on(Store::At(Servers::Single(redis.url()), 1));
+    let mut gateway = Gateway::start(settings, &[sale()]).await;
+    let keys = gateway.folder().join("keys");
+    for killed in [false, true] {
+        if killed {
+            gateway.process().kill();
+        } else {
+            gateway.stop(PATIENCE).await;
+        }
+        assert_eq!(redis.ask(&["HLEN", "{rl:}:gateways"]), Reply::Number(i64::from(killed)));
+        fs::remove_file(keys.join("ticket.jwk")).unwrap();
+        let made = Command::new(binary("ropeline")).args(["keygen", "ticket", "--dir"]).arg(&keys).output();
+        let made = made.unwrap();
+        assert!(made.status.success(), "{made:?}");
+        gateway.nodes_mut()[0].restart().await;
+        let waited = gateway.process().log().contains("looking whether it is still there");
+        assert_eq!(waited, killed);
+        joined(&gateway).await;
+    }
 }
 
 #[tokio::test]

@@ -2,17 +2,22 @@
 //!
 //! A gateway that does not fit is found out when it starts, before it has anything to do with a sale. What it signs would be
 //! refused by the others, and with two checkpoints numbers could be given twice after a loss. Those who are here already
-//! look again with each list of the sales, and say so. Who has not looked for a while is gone. Keys may be replaced while
-//! gateways are restarted one after the other, as long as nobody signs with one that somebody else does not have.
+//! look again every few seconds, and say so. Who has not looked for a while is gone, and who ends says so. Keys may be
+//! replaced while gateways are restarted one after the other, as long as nobody signs with one that somebody else does not have.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::OnceCell;
+use tokio::time::sleep;
 
+use super::attempt::Latest;
 use super::{Shared, keys};
 use crate::StoreError;
+
+/// How often a gateway says that it is here: several times before it is taken to be gone, `LATELY_MS` of the script.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Keys or secrets of one kind, by names that say nothing of a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,10 +36,19 @@ type Kinds = BTreeMap<String, RedisKeys>;
 pub(super) struct Agreement {
     /// Its own keys; none until it is told.
     pub(super) keys: OnceLock<Kinds>,
-    /// It has found the others to agree with it.
-    begun: OnceCell<()>,
+    /// Whether it has found the others to agree with it.
+    begun: Latest<()>,
     /// Why it does not any more.
     differs: Mutex<Option<String>>,
+    /// Once it is to be found among them no more. Whoever holds this is about to tell them something.
+    gone: tokio::sync::Mutex<bool>,
+}
+
+/// What speaks against a gateway.
+struct Objection {
+    reason: String,
+    /// As in [`StoreError::Disagrees`].
+    lasts: Option<Duration>,
 }
 
 // === impl Agreement ===
@@ -59,44 +73,116 @@ impl Agreement {
 
 impl Shared {
     /// Goes on once the others have been found to agree with this gateway. Until then it has nothing to do with any sale.
+    /// All who wait for that share one attempt.
     ///
     /// # Errors
     /// [`StoreError::Disagrees`]; whatever keeps it from asking.
-    pub(super) async fn agree(&self) -> Result<(), StoreError> {
-        let begin = async || {
-            // Who does not fit leaves no trace; of two that start at once and do not, the first stays.
-            for stays in [false, true] {
-                if let Some(reason) = self.meet(stays).await? {
-                    return Err(StoreError::Disagrees { reason });
+    pub(super) async fn agree(self: &Arc<Self>) -> Result<(), StoreError> {
+        let mut attempt = self.agreement.begun.or_begin(|told| {
+            let shared = Arc::clone(self);
+            self.link.spawn(async move {
+                let begun = shared.begin().await;
+                if begun.is_ok() {
+                    let gateway = Arc::downgrade(&shared);
+                    shared.link.spawn(look_again(gateway));
                 }
+                told.send_replace(Some(begun));
+            });
+        });
+        let gone = || StoreError::Unavailable { reason: "the other gateways were not looked for".into() };
+        match attempt.wait_for(Option::is_some).await {
+            Ok(begun) => begun.clone().unwrap_or_else(|| Err(gone())),
+            Err(_) => Err(gone()),
+        }
+    }
+
+    async fn begin(&self) -> Result<(), StoreError> {
+        let checkpoint = self.checkpoint_name().await?;
+        // Who does not fit leaves no trace; of two that start at once and do not, the first stays.
+        for stays in [false, true] {
+            if let Some(Objection { reason, lasts }) = self.meet(&checkpoint, stays).await? {
+                if stays {
+                    // If that is not heard, it is forgotten after a while.
+                    let _ = self.forget_me().await;
+                }
+                return Err(StoreError::Disagrees { reason, lasts });
             }
-            Ok(())
-        };
-        self.agreement.begun.get_or_try_init(begin).await.map(drop)
+        }
+        Ok(())
     }
 
     /// Tells the others again that this gateway is here, and looks whether they still agree.
     pub(super) async fn stay(&self) -> Result<(), StoreError> {
-        self.agreement.heard(self.meet(true).await?);
+        let gone = self.agreement.gone.lock().await;
+        if !*gone {
+            // Another one may be where it was.
+            let checkpoint = self.checkpoint_name().await?;
+            let objection = self.meet(&checkpoint, true).await?;
+            self.agreement.heard(objection.map(|objection| objection.reason));
+        }
         Ok(())
     }
 
-    async fn meet(&self, stays: bool) -> Result<Option<String>, StoreError> {
-        let Self { link, scripts, checkpoint, agreement, .. } = self;
-        let own = match checkpoint {
-            Some(checkpoint) => checkpoint.name().await?,
-            None => String::new(),
-        };
+    /// Has the others not count this gateway any more.
+    pub(super) async fn part(&self) -> Result<(), StoreError> {
+        let mut gone = self.agreement.gone.lock().await;
+        *gone = true;
+        if self.agreement.begun.is_well() { self.forget_me().await } else { Ok(()) }
+    }
+
+    async fn forget_me(&self) -> Result<(), StoreError> {
+        let me = self.me()?;
+        self.link.ask::<u64>(redis::cmd("HDEL").arg(keys::GATEWAYS).arg(me)).await.map(drop)
+    }
+
+    /// What the others know this gateway by: a name, and its keys.
+    fn me(&self) -> Result<String, StoreError> {
+        let none = Kinds::new();
+        let keys = serde_json::to_string(self.agreement.keys.get().unwrap_or(&none));
+        let keys = keys.map_err(|error| StoreError::Unavailable { reason: error.to_string() })?;
+        Ok(format!("{:016x} {keys}", self.id))
+    }
+
+    async fn checkpoint_name(&self) -> Result<String, StoreError> {
+        match &self.checkpoint {
+            Some(checkpoint) => checkpoint.name().await,
+            None => Ok(String::new()),
+        }
+    }
+
+    async fn meet(&self, checkpoint: &str, stays: bool) -> Result<Option<Objection>, StoreError> {
+        let Self { link, scripts, agreement, .. } = self;
         let none = Kinds::new();
         let mine = agreement.keys.get().unwrap_or(&none);
-        let told = serde_json::to_string(mine);
-        let told = told.map_err(|error| StoreError::Unavailable { reason: error.to_string() })?;
         let names = [keys::GATEWAYS, keys::CHECKPOINT];
-        let args = [&*told, &own, if stays { "stay" } else { "" }];
-        let (theirs, here): (String, Vec<String>) = link.run(&scripts.meet, &names, &args).await?;
+        let args = [&*self.me()?, checkpoint, if stays { "stay" } else { "" }];
+        let (theirs, here, lately_ms): (String, Vec<String>, u64) =
+            link.run(&scripts.meet, &names, &args).await?;
+        let checkpoint = other_checkpoint(checkpoint, &theirs);
+        let checkpoint = checkpoint.map(|reason| Objection { reason, lasts: None });
+        let lasts = Some(Duration::from_millis(lately_ms));
         // What cannot be read is that of another version, which knows better.
-        let mut others = here.iter().filter_map(|keys| serde_json::from_str(keys).ok());
-        Ok(other_checkpoint(&own, &theirs).or_else(|| others.find_map(|keys| other_keys(mine, &keys))))
+        let mut others = here.iter().filter_map(|gateway| keys_of(gateway));
+        Ok(checkpoint.or_else(|| {
+            others.find_map(|keys| other_keys(mine, &keys)).map(|reason| Objection { reason, lasts })
+        }))
+    }
+}
+
+/// The keys of a gateway, by what the others know it by.
+fn keys_of(gateway: &str) -> Option<Kinds> {
+    let (_, keys) = gateway.split_once(' ')?;
+    serde_json::from_str(keys).ok()
+}
+
+/// As long as there is such a gateway, however long its sales take meanwhile.
+async fn look_again(gateway: Weak<Shared>) {
+    loop {
+        sleep(LOOK_EVERY).await;
+        let Some(gateway) = gateway.upgrade() else { return };
+        if let Err(error) = gateway.stay().await {
+            tracing::debug!(%error, "the other gateways were not looked for");
+        }
     }
 }
 

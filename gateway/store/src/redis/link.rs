@@ -1,6 +1,6 @@
 //! The connection to the server or cluster, made when it is needed and again when it is lost.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -12,10 +12,10 @@ use redis::{
     IntoConnectionInfo as _, Pipeline, RedisError, Script, TlsCertificates, TlsMode,
 };
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::attempt::{Attempt, Latest};
 use super::keys;
 use super::report::Counts;
 use super::settings::{RedisServers, RedisSettings, RedisTls};
@@ -79,8 +79,7 @@ pub(super) struct Link {
     source: Arc<Source>,
     patience: Duration,
     counts: Arc<Counts>,
-    /// The latest; none where a connection was lost since.
-    attempt: Mutex<Option<Attempt>>,
+    latest: Latest<Connection>,
     /// Where connections and tasks live; the caller's runtime where none is set.
     pub(super) home: OnceLock<Handle>,
 }
@@ -97,13 +96,10 @@ enum Connection {
     Cluster(ClusterConnection),
 }
 
-/// What has become of one attempt to connect, which all share who wait for it: nothing yet, a connection, or why there is none.
-type Attempt = watch::Receiver<Option<Result<Connection, StoreError>>>;
-
 /// A connection to be asked by one, and for how long.
 struct Way {
     connection: Connection,
-    attempt: Attempt,
+    attempt: Attempt<Connection>,
     until: Instant,
 }
 
@@ -150,7 +146,7 @@ impl Link {
             source: Arc::new(source),
             patience: *patience,
             counts,
-            attempt: Mutex::default(),
+            latest: Latest::default(),
             home: OnceLock::new(),
         })
     }
@@ -162,8 +158,7 @@ impl Link {
 
     /// There is a connection, as far as is known.
     pub(super) fn is_connected(&self) -> bool {
-        let latest = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
-        latest.as_ref().is_some_and(|attempt| matches!(&*attempt.borrow(), Some(Ok(_))))
+        self.latest.is_well()
     }
 
     /// Runs a command.
@@ -269,56 +264,40 @@ impl Link {
     }
 
     /// The latest attempt to connect; another one where that has failed.
-    fn attempt(&self) -> Attempt {
-        let is_of_use = |attempt: &Attempt| match &*attempt.borrow() {
-            Some(made) => made.is_ok(),
-            // Its runtime may have ended meanwhile.
-            None => attempt.has_changed().is_ok(),
-        };
-        let mut latest = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(attempt) = latest.as_ref().filter(|attempt| is_of_use(attempt)) {
-            return attempt.clone();
-        }
-        let (told, attempt) = watch::channel(None);
-        let (source, patience, counts) = (Arc::clone(&self.source), self.patience, Arc::clone(&self.counts));
-        // A connection lives as long as the runtime that it was made on.
-        self.spawn(async move {
-            let made = connect(source, patience).await;
-            if made.is_ok() {
-                Counts::one(&counts.connections);
-            }
-            told.send_replace(Some(made.map_err(|error| failed(&counts, &error))));
-        });
-        latest.insert(attempt).clone()
+    fn attempt(&self) -> Attempt<Connection> {
+        self.latest.or_begin(|told| {
+            let (source, patience, counts) =
+                (Arc::clone(&self.source), self.patience, Arc::clone(&self.counts));
+            // A connection lives as long as the runtime that it was made on.
+            self.spawn(async move {
+                let made = connect(source, patience).await;
+                if made.is_ok() {
+                    Counts::one(&counts.connections);
+                }
+                told.send_replace(Some(made.map_err(|error| failed(&counts, &error))));
+            });
+        })
     }
 
     /// Waits for an answer. After an error that is not the server's word on the command, the connection is made anew.
     async fn wait<T>(
         &self,
         until: Instant,
-        attempt: &Attempt,
+        attempt: &Attempt<Connection>,
         answer: impl Future<Output = Result<T, RedisError>>,
     ) -> Result<T, RedisError> {
         let asked = Instant::now();
         let Ok(answer) = timeout_at(until, answer).await else {
             // Who has spent most of the time on waiting for the connection says little about it.
             if asked + self.patience / 2 < until {
-                self.lose(attempt);
+                self.latest.lose(attempt);
             }
             return Err((ErrorKind::Io, "no answer in time").into());
         };
         if answer.as_ref().is_err_and(|error| is_lost(error) || error.code() == Some("READONLY")) {
-            self.lose(attempt);
+            self.latest.lose(attempt);
         }
         answer
-    }
-
-    /// The connection of that attempt is lost. There may be a later one already.
-    fn lose(&self, attempt: &Attempt) {
-        let mut latest = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
-        if latest.as_ref().is_some_and(|latest| latest.same_channel(attempt)) {
-            *latest = None;
-        }
     }
 
     /// Has a task go on where connections live.

@@ -1,8 +1,8 @@
 -- Who shares these servers, so that a gateway that does not fit is found out when it starts.
 --
--- ARGV: 1 this gateway's keys, 2 the name of its checkpoint or '', 3 'stay' if it stays among them, or ''.
--- Answers with the name of the checkpoint that there is, and the keys of all who were here lately.
--- Reads TIME. Reads and writes KEYS[1] (hash: a gateway's keys → when it was here last, in Unix milliseconds), KEYS[2] (string:
+-- ARGV: 1 this gateway's name and keys, 2 the name of its checkpoint or '', 3 'stay' if it stays among them, or ''.
+-- Answers with the name of the checkpoint that there is, all who were here lately, and how long that is in milliseconds.
+-- Reads TIME. Reads and writes KEYS[1] (hash: a gateway's name and keys → when it was here last, in Unix milliseconds), KEYS[2] (string:
 -- the name of the checkpoint).
 local LATELY_MS = 15000
 local clock = redis.call('TIME')
@@ -23,4 +23,4 @@ for i = 1, #found, 2 do
     redis.call('HDEL', KEYS[1], found[i])
   end
 end
-return {redis.call('GET', KEYS[2]) or '', here}
+return {redis.call('GET', KEYS[2]) or '', here, LATELY_MS}

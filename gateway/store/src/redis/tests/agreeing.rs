@@ -65,12 +65,12 @@ async fn a_gateway_with_other_keys_has_nothing_to_do_with_any_sale() {
     assert_eq!(server.ask(&["HLEN", keys::GATEWAYS]), Reply::Number(1));
     assert!(!other.report().unwrap().disagrees);
     // It was not after all, and both say so.
-    first.sales().await.unwrap();
+    first.shared.stay().await.unwrap();
     assert!(first.report().unwrap().disagrees);
-    other.sales().await.unwrap();
+    other.shared.stay().await.unwrap();
     assert!(other.report().unwrap().disagrees);
     a_while_later(&server);
-    other.sales().await.unwrap();
+    other.shared.stay().await.unwrap();
     assert!(!other.report().unwrap().disagrees);
 }
 
@@ -85,6 +85,7 @@ async fn keys_are_replaced_while_gateways_are_restarted_one_after_the_other() {
         for _ in 0..2 {
             for store in &stores {
                 store.sales().await.unwrap();
+                store.shared.stay().await.unwrap();
                 assert!(!store.report().unwrap().disagrees);
             }
         }
@@ -135,7 +136,7 @@ async fn a_gateway_with_another_checkpoint_is_refused_until_that_is_meant() {
     // As documented.
     server.ask(&["DEL", keys::CHECKPOINT]);
     other.view(&sale()).await.unwrap();
-    first.sales().await.unwrap();
+    first.shared.stay().await.unwrap();
     assert!(first.report().unwrap().disagrees, "two go on side by side");
 }
 
@@ -147,7 +148,7 @@ async fn a_checkpoint_that_is_begun_is_told_to_those_who_keep_none() {
     let without = RedisStore::open(&alone).unwrap();
     without.sales().await.unwrap();
     RedisStore::open(&at(&alone, folder.path())).unwrap().sales().await.unwrap();
-    without.sales().await.unwrap();
+    without.shared.stay().await.unwrap();
     assert!(without.report().unwrap().disagrees);
 }
 
@@ -172,4 +173,74 @@ async fn gateways_of_a_cluster_find_out_each_other() {
     let settings = settings(RedisServers::Cluster(cluster.urls()));
     gateway(&settings, "a", &["a"]).sales().await.unwrap();
     refused(gateway(&settings, "b", &["b"]).sales().await, "keys.ticket");
+}
+
+#[tokio::test]
+async fn who_ends_is_not_waited_for_and_no_other_of_the_same_keys_is_taken_for_it() {
+    let server = Server::start(Durable::Never);
+    let settings = settings(RedisServers::Single(server.url()));
+    let [one, two] = [0, 1].map(|_| gateway(&settings, "a", &["a"]));
+    for store in [&one, &two] {
+        store.sales().await.unwrap();
+    }
+    one.part().await.unwrap();
+    // It may just have been about to look again.
+    one.shared.stay().await.unwrap();
+    let next = gateway(&settings, "b", &["b"]);
+    refused(next.sales().await, "keys.ticket");
+    two.part().await.unwrap();
+    next.sales().await.unwrap();
+    assert_eq!(server.ask(&["HLEN", keys::GATEWAYS]), Reply::Number(1));
+}
+
+#[tokio::test]
+async fn who_is_refused_after_it_was_let_in_for_a_moment_is_gone_at_once() {
+    let server = Server::start(Durable::Never);
+    let settings = settings(RedisServers::Single(server.url()));
+    // Of two that begin at once, both see nobody at first.
+    for _ in 0..20 {
+        server.ask(&["FLUSHALL"]);
+        let (a, b) = (gateway(&settings, "a", &["a"]), gateway(&settings, "b", &["b"]));
+        let (begun, other) = tokio::join!(a.sales(), b.sales());
+        let stays = u64::from(begun.is_ok()) + u64::from(other.is_ok());
+        assert_eq!(server.ask(&["HLEN", keys::GATEWAYS]), Reply::Number(i64::try_from(stays).unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_tells_of_itself_whatever_becomes_of_its_sales() {
+    let server = Server::start(Durable::Never);
+    let store = gateway(&settings(RedisServers::Single(server.url())), "a", &["a"]);
+    store.sales().await.unwrap();
+    let told = || server.ask(&["HVALS", keys::GATEWAYS]);
+    let first = told();
+    // No sale is asked for.
+    while told() == first {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+/// What a server that hangs costs is one attempt, however many sales ask.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_who_begin_while_redis_hangs_share_one_attempt() {
+    const SALES: usize = 20;
+    let server = Server::start(Durable::Never);
+    let patience = std::time::Duration::from_millis(500);
+    let settings = RedisSettings { patience, ..settings(RedisServers::Single(server.url())) };
+    let store = std::sync::Arc::new(gateway(&settings, "a", &["a"]));
+    let connections = || server.info("stats", "total_connections_received").unwrap();
+    let (before, asked) = (connections(), connections());
+    server.freeze();
+    let mut asks = tokio::task::JoinSet::new();
+    for sale in 0..SALES {
+        let (store, sale) = (std::sync::Arc::clone(&store), format!("drop-{sale}").parse().unwrap());
+        asks.spawn(async move { store.view(&sale).await });
+    }
+    while let Some(answer) = asks.join_next().await {
+        let error = answer.unwrap().unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    }
+    server.thaw();
+    let attempts = connections() - asked - (asked - before);
+    assert_eq!(attempts, 1);
 }
