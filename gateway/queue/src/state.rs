@@ -96,7 +96,8 @@ impl Ordered {
 pub(crate) struct Unseen {
     /// How many at most.
     pub(crate) count: u64,
-    /// Those who were inside by then are among them.
+    /// Those who were inside by then are among them. 0 where they are known by the number of second calls alone: who knows
+    /// of as many knows them, however long ago that was.
     #[serde(default)]
     pub(crate) as_of: UnixMillis,
     /// Until when.

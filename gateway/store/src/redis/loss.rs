@@ -1,5 +1,6 @@
 //! When the server has changed, or has lost what it was told.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use redis::Pipeline;
@@ -11,7 +12,7 @@ use super::keys;
 use super::link::Link;
 use super::replica::Replica;
 use super::report::Counts;
-use super::sale::{Line, Sale, commit, document, name, nonce};
+use super::sale::{Line, Sale, commit, document, fault, name, nonce};
 use super::spread::{self, Spread, full, packed, whole};
 use super::standing::{Standing, Status};
 use super::writes::Writes;
@@ -106,8 +107,19 @@ impl Sale {
             // Others may have given numbers of which this gateway has not heard; where they are written down, they are passed
             // over as far as is written.
             if self.shared.checkpoint.is_none() && !lacks {
-                queue.skip(&Reach::beyond(queue.core(), BLOCK), now);
-                changes = queue.take_changes();
+                let skipped = catch_unwind(AssertUnwindSafe(|| {
+                    queue.skip(&Reach::beyond(queue.core(), BLOCK), now);
+                    queue.take_changes()
+                }));
+                match skipped {
+                    Ok(skipped) => changes = skipped,
+                    Err(_) => {
+                        // It may be all that is known of the sale, so it is not given up.
+                        queue.undo();
+                        self.put_backs.ended(false);
+                        return Err(fault());
+                    }
+                }
             }
         }
         let line = self.replica.as_ref().map(|replica| replica.line.clone());

@@ -262,9 +262,7 @@ impl Sale {
             }));
             let Ok((mut changes, next, all)) = ran else {
                 self.replica = None;
-                return Err(StoreError::Unavailable {
-                    reason: "a fault in Ropeline, see the panic before this".into(),
-                });
+                return Err(fault());
             };
             // What was ordered in a commit that failed is settled by the next one, even where nothing else is new.
             changes.core |= self.marked.reach.has_later_orders(replica.queue.core());
@@ -562,6 +560,11 @@ pub(super) async fn commit(
     ];
     args.extend(writes.words);
     shared.link.run_surely(&shared.scripts.commit, &writes.keys, &args).await
+}
+
+/// A panic, which is a fault of ours.
+pub(super) fn fault() -> StoreError {
+    StoreError::Unavailable { reason: "a fault in Ropeline, see the panic before this".into() }
 }
 
 /// A document as it is kept.

@@ -445,6 +445,22 @@ fn who_knows_of_fewer_second_calls_does_not_give_their_room_away() {
     assert_eq!(rig.queue.busy(), 3);
 }
 
+/// It has heard of all of them before the loss, and so before it is known that they may be inside.
+#[test]
+fn who_knows_all_second_calls_ends_the_wait_for_those_who_made_them() {
+    let (mut rig, _) = recalled();
+    let mut former = std::mem::replace(&mut rig.queue, Rig::new(open_sale(3)).queue);
+    let definition = SaleDefinition::clone(former.definition());
+    let (joins, admissions): (Vec<_>, Vec<_>) = (former.joins().collect(), former.admissions().collect());
+    rig.queue = Queue::restore(definition, former.core.clone(), joins, admissions, []);
+    former.core.totals.recalled += 1;
+    rig.now = rig.now.plus(1_000);
+    rig.queue.skip(&Reach::of(&former.core), rig.now);
+    assert_eq!(rig.queue.busy(), 4);
+    put_back(&mut rig, &former, usize::MAX);
+    assert_eq!(rig.queue.busy(), 3, "somebody is waited for of whom it is known that nobody is inside");
+}
+
 /// Of twelve visitors two are inside, one has been, two have lapsed, and one of those waits for the second call. All is lost,
 /// and a gateway that goes on with nothing meets one that knows them.
 fn lost_and_known() -> (Rig, Queue, Vec<Arrival>) {

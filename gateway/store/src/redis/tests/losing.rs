@@ -15,7 +15,7 @@ use super::fixture::settings;
 use super::racing::{sale, visitor};
 use super::scene::{CAP, Scene, patiently};
 use crate::contract::{ManualClock, definition};
-use crate::redis::{RedisCheckpoint, RedisServers, RedisSettings, RedisStore};
+use crate::redis::{RedisCheckpoint, RedisServers, RedisSettings, RedisStore, keys};
 use crate::{Clock, Join, QueueStore, StoreError};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -150,6 +150,30 @@ async fn without_a_checkpoint_no_order_is_undone_by_what_happened_right_after_th
             }
         }
     }
+}
+
+/// A fault in the rules, while the sale is put back by the only one who knows it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_while_a_sale_is_put_back_costs_an_answer_and_not_what_is_known_of_the_sale() {
+    let mut scene = Scene::new(Durable::Never).await;
+    scene.settings.checkpoint = None;
+    scene.server.again_empty();
+    let store = scene.gateway();
+    store.create(definition("drop", CAP).check().unwrap(), [1; 32]).await.unwrap();
+    scene.join(&store, 0..10).await;
+    // Losses are counted, and this is one too many.
+    let head = keys::head(&sale());
+    let core = scene.server.ask(&["HGET", &head, "core"]).text().unwrap();
+    let spoilt = core.replacen('{', &format!(r#"{{"losses":{},"#, u64::MAX), 1);
+    scene.server.ask(&["HSET", &head, "core", &spoilt]);
+    let other = scene.gateway();
+    other.view(&sale()).await.unwrap();
+    scene.server.ask(&["FLUSHALL"]);
+    for why in ["a fault in Ropeline", "tried again soon"] {
+        let error = other.view(&sale()).await.unwrap_err();
+        assert!(matches!(&error, StoreError::Unavailable { reason } if reason.contains(why)), "{error:?}");
+    }
+    drop(store);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
