@@ -23,9 +23,10 @@ pub mod guests;
 pub mod http;
 pub mod measure;
 pub mod origin;
-pub mod ports;
 pub mod process;
 pub mod raw;
 pub mod shop;
 pub mod visitor;
 pub mod wait;
+
+pub use ropeline_test_ports as ports;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ropeline_tests::ports::Port;
 use ropeline_tests::raw::{self, Outcome, Raw};
 use ropeline_tests::shop::{BODY, Shop};
 
@@ -33,13 +32,4 @@ async fn silence_and_closing_are_told_apart() {
     raw.send(b"GET / HT").await;
     raw.finish().await;
     assert_eq!(raw.receive(SOON, false).await, Outcome::Closed(Vec::new()));
-}
-
-#[test]
-fn a_port_is_given_out_once() {
-    let ports: Vec<_> = (0..50).map(|_| Port::free()).collect();
-    let mut numbers: Vec<_> = ports.iter().map(Port::number).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    assert_eq!(numbers.len(), ports.len());
 }

@@ -406,9 +406,8 @@ fn sales_are_run_from_the_command_line() {
         1,
         "(operator_token_wrong)",
     );
-    // A port that was free a moment ago: nobody listens there.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let nobody = format!("http://{free}");
+    let free = ropeline_test_ports::Port::free();
+    let nobody = format!("http://{}", free.address());
     bad(
         &["sale", "--operator", &nobody, "--token-file", text(&token), "list"],
         3,

@@ -93,13 +93,14 @@ async fn a_gateway_on_this_machine_is_asked_past_any_proxy() {
     let published = Arc::<Mutex<Published>>::default();
     published.lock().unwrap().answer = Some(gate.jwks());
     let url = publish(published.clone()).await;
-    let (folder, port) = (tempfile::tempdir().unwrap(), crate::receivers::free_port());
+    let (folder, port) = (tempfile::tempdir().unwrap(), ropeline_test_ports::Port::free());
     let config = folder.path().join("origin.toml");
     let text = format!(
-        "listen = '127.0.0.1:{port}'\ndatabase = {:?}\npublic_url = 'https://shop.example'\n\
+        "listen = '{}'\ndatabase = {:?}\npublic_url = 'https://shop.example'\n\
          [admission]\njwks_url = '{url}'\nissuer = 'a'\naudience = 'a'\n\
          [payments]\nwebhook_secret = '{}'\n\
          [[products]]\nid = 'a'\nname = 'a'\nprice_minor = 1\ncurrency = 'EUR'\ntotal = 1\n",
+        port.address(),
         folder.path().join("shop.db"),
         crate::common::SECRET,
     );
@@ -114,7 +115,7 @@ async fn a_gateway_on_this_machine_is_asked_past_any_proxy() {
     let _process = crate::receivers::Killed(process);
     let client = crate::common::client();
     crate::receivers::eventually("a key set", || async {
-        let health = client.get(format!("http://127.0.0.1:{port}/healthz")).send().await.ok()?;
+        let health = client.get(format!("http://{}/healthz", port.address())).send().await.ok()?;
         health.status().is_success().then_some(())
     })
     .await;

@@ -4,11 +4,11 @@
 //! out on the way in here) and so a redirect for 3-D Secure, methods that move the money at once by redirect, events for
 //! anything but success and failure of a payment, and sending them again.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use ropeline_test_ports::Port;
 use serde_json::{Value, json};
 
 use crate::common::{Shop, client, said};
@@ -35,6 +35,7 @@ web.run_app(server.app, host='127.0.0.1', port=int(sys.argv[1]), print=None)
 struct LocalStripe {
     child: Child,
     base: String,
+    _port: Port,
 }
 
 impl Drop for LocalStripe {
@@ -50,14 +51,14 @@ impl LocalStripe {
             .map_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"), PathBuf::from);
         let python = cache.join(format!("ropeline/localstripe-{VERSION}/bin/python"));
         assert!(python.exists(), "{} is missing: run scripts/setup.sh test", python.display());
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = Port::free();
         let child = Command::new(python)
-            .args(["-c", START, &port.to_string()])
+            .args(["-c", START, &port.number().to_string()])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let local = Self { child, base: format!("http://127.0.0.1:{port}") };
+        let local = Self { child, base: format!("http://{}", port.address()), _port: port };
         for _ in 0..600 {
             if client().get(&local.base).send().await.is_ok() {
                 return local;

@@ -12,6 +12,7 @@ use http::StatusCode;
 use reqwest::Method;
 use ropeline_origin::config::{RawOutbox, RawWebhook};
 use ropeline_origin::operator;
+use ropeline_test_ports::Port;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use sqlx::ConnectOptions;
@@ -19,7 +20,7 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::common::{ISSUER, SALE, SECRET, Shop, said, unix_seconds};
 use crate::crash::Process;
-use crate::receivers::{Received, Receiver, Redis, eventually, free_port};
+use crate::receivers::{Received, Receiver, Redis, eventually};
 
 const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const NEW: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -134,8 +135,8 @@ async fn while_a_secret_is_replaced_both_sign() {
 
 #[tokio::test]
 async fn a_receiver_that_was_away_is_told_everything_in_its_order() {
-    let port = free_port();
-    let shop = telling(&format!("http://127.0.0.1:{port}")).await;
+    let port = Port::free();
+    let shop = telling(&format!("http://{}", port.address())).await;
     // A late payment is given back: two events of one reservation.
     let held = shop.held("ann").await;
     let path = held["links"]["purchases"].as_str().unwrap().to_owned();
@@ -166,7 +167,7 @@ async fn a_receiver_that_was_away_is_told_everything_in_its_order() {
     .unwrap();
     let age: f64 = metric(&shop, "outbox_oldest_seconds").await.parse().unwrap();
     assert!((86_400.0..90_000.0).contains(&age), "{age}");
-    let receiver = Receiver::answering(port, |_| StatusCode::OK.into_response()).await;
+    let receiver = Receiver::at(port.address(), |_| StatusCode::OK.into_response()).await;
     sqlx::query("UPDATE outbox SET next_try = 1").execute(&mut shop.books().await).await.unwrap();
     let told = receiver.first(3).await;
     all_told(&shop).await;
@@ -182,8 +183,8 @@ async fn a_receiver_that_was_away_is_told_everything_in_its_order() {
 
 #[tokio::test]
 async fn an_event_keeps_its_tries_while_nobody_is_there_to_take_it() {
-    let port = free_port();
-    let outbox = RawOutbox { tries: 1, ..hook(&format!("http://127.0.0.1:{port}"), &[OLD]) };
+    let port = Port::free();
+    let outbox = RawOutbox { tries: 1, ..hook(&format!("http://{}", port.address()), &[OLD]) };
     let shop = Shop::open_with(9, |raw| raw.outbox = outbox).await;
     buy(&shop, "ann", None).await;
     eventually("a try that found nobody", || async {
@@ -193,14 +194,14 @@ async fn an_event_keeps_its_tries_while_nobody_is_there_to_take_it() {
     })
     .await;
     assert_eq!(metric(&shop, "outbox_dead").await, "0");
-    let receiver = Receiver::answering(port, |_| StatusCode::OK.into_response()).await;
+    let receiver = Receiver::at(port.address(), |_| StatusCode::OK.into_response()).await;
     receiver.first(1).await;
     all_told(&shop).await;
 }
 
 #[tokio::test]
 async fn a_redirect_is_no_receipt_and_is_not_followed() {
-    let receiver = Receiver::answering(free_port(), |_| {
+    let receiver = Receiver::answering(|_| {
         (StatusCode::TEMPORARY_REDIRECT, [("location", "/elsewhere")]).into_response()
     })
     .await;
@@ -219,10 +220,9 @@ async fn a_redirect_is_no_receipt_and_is_not_followed() {
 
 #[tokio::test]
 async fn a_receiver_that_names_a_time_is_left_alone_until_then() {
-    let receiver = Receiver::answering(free_port(), |_| {
-        (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "3000")]).into_response()
-    })
-    .await;
+    let receiver =
+        Receiver::answering(|_| (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "3000")]).into_response())
+            .await;
     let shop = telling(&receiver.base).await;
     cancel(&shop, "ann").await;
     let left: i64 = eventually("a failure", || async {
@@ -271,7 +271,7 @@ async fn a_receiver_that_fails_now_and_then_is_told_in_order() {
     let chance = Mutex::new(fastrand::Rng::with_seed(7));
     let taken = Arc::new(Mutex::new(Vec::new()));
     let kept = taken.clone();
-    let receiver = Receiver::answering(free_port(), move |webhook| -> Response {
+    let receiver = Receiver::answering(move |webhook| -> Response {
         if chance.lock().unwrap().u8(..3) == 0 {
             return StatusCode::BAD_REQUEST.into_response();
         }
@@ -330,7 +330,7 @@ fn listed(arguments: &[&str], config: &Path) -> Vec<Value> {
 async fn what_is_dead_is_listed_and_sent_again_by_command() {
     let gone = Arc::new(AtomicBool::new(true));
     let answer = gone.clone();
-    let receiver = Receiver::answering(free_port(), move |_| {
+    let receiver = Receiver::answering(move |_| {
         let code = if answer.load(Ordering::Relaxed) { StatusCode::GONE } else { StatusCode::OK };
         code.into_response()
     })
@@ -375,7 +375,7 @@ async fn a_service_killed_between_delivery_and_receipt_tells_it_again_by_the_sam
     let process = Arc::new(Mutex::new(None::<Process>));
     let running = process.clone();
     // SIGKILL with the event in hand: what is answered now finds nobody.
-    let receiver = Receiver::answering(free_port(), move |_| {
+    let receiver = Receiver::answering(move |_| {
         drop(running.lock().unwrap().take());
         StatusCode::OK.into_response()
     })
@@ -442,7 +442,7 @@ async fn two_nodes_on_postgres_share_the_events_and_keep_their_order() {
     let url = server.create("shop");
     let (chance, taken) = (Mutex::new(fastrand::Rng::with_seed(3)), Arc::new(Mutex::new(Vec::new())));
     let kept = taken.clone();
-    let receiver = Receiver::answering(free_port(), move |webhook| -> Response {
+    let receiver = Receiver::answering(move |webhook| -> Response {
         if webhook.json()["seq"] == 4 {
             return StatusCode::GONE.into_response();
         }

@@ -1,6 +1,6 @@
 //! Who is told: a receiver of webhooks, a Redis server and a mail server, all real, on free ports, gone when dropped.
 
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -8,13 +8,10 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
+use ropeline_test_ports::Port;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
-
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 /// Looks until there is something; how long that may take is bounded, not measured.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
@@ -63,14 +60,20 @@ impl Drop for Receiver {
 impl Receiver {
     /// Takes everything.
     pub async fn start() -> Self {
-        Self::answering(free_port(), |_| StatusCode::NO_CONTENT.into_response()).await
+        Self::answering(|_| StatusCode::NO_CONTENT.into_response()).await
     }
 
-    pub async fn answering(
-        port: u16,
+    pub async fn answering(answer: impl Fn(&Received) -> Response + Send + Sync + 'static) -> Self {
+        Self::at("127.0.0.1:0".parse().unwrap(), answer).await
+    }
+
+    /// The same at an address where nobody was.
+    pub async fn at(
+        address: SocketAddr,
         answer: impl Fn(&Received) -> Response + Send + Sync + 'static,
     ) -> Self {
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+        let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
         let received = Arc::new(Mutex::new(Vec::new()));
         let (seen, answer): (_, Arc<Answer>) = (received.clone(), Arc::new(answer));
         let app = axum::Router::new().fallback(move |uri: http::Uri, headers: HeaderMap, body: String| {
@@ -81,7 +84,7 @@ impl Receiver {
             async move { tokio::task::spawn_blocking(move || answer(&one)).await.unwrap() }
         });
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { base: format!("http://127.0.0.1:{port}"), received, task }
+        Self { base, received, task }
     }
 
     pub fn received(&self) -> Vec<Received> {
@@ -111,19 +114,19 @@ impl Drop for Killed {
 /// A Redis server that keeps what it was told when it is started again.
 pub struct Redis {
     dir: TempDir,
-    port: u16,
+    port: Port,
     server: Option<Killed>,
 }
 
 impl Redis {
     pub async fn start() -> Self {
-        let mut redis = Self { dir: tempfile::tempdir().unwrap(), port: free_port(), server: None };
+        let mut redis = Self { dir: tempfile::tempdir().unwrap(), port: Port::free(), server: None };
         redis.again().await;
         redis
     }
 
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://127.0.0.1:{}", self.port.number())
     }
 
     pub fn stop(&mut self) {
@@ -132,7 +135,7 @@ impl Redis {
 
     pub async fn again(&mut self) {
         let child = Command::new("redis-server")
-            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .args(["--port", &self.port.number().to_string(), "--bind", "127.0.0.1", "--save", ""])
             .args(["--appendonly", "yes", "--appendfsync", "always", "--dir"])
             .arg(self.dir.path())
             .stdout(Stdio::null())
@@ -181,7 +184,7 @@ const AIOSMTPD_VERSION: &str = "1.4.6";
 /// A mail server, aiosmtpd, that puts every mail it takes into a folder.
 pub struct MailServer {
     dir: TempDir,
-    port: u16,
+    port: Port,
     server: Option<Killed>,
     /// More words for its command line.
     words: Vec<String>,
@@ -196,15 +199,15 @@ impl MailServer {
     /// The same, with more words for aiosmtpd's command line.
     pub fn with(words: &[&str]) -> Self {
         let words = words.iter().map(|&word| word.to_owned()).collect();
-        Self { dir: tempfile::tempdir().unwrap(), port: free_port(), server: None, words }
+        Self { dir: tempfile::tempdir().unwrap(), port: Port::free(), server: None, words }
     }
 
     pub fn url(&self) -> String {
-        format!("smtp://127.0.0.1:{}", self.port)
+        format!("smtp://127.0.0.1:{}", self.port.number())
     }
 
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// Starts it; it takes mails up to so many bytes.
@@ -214,7 +217,7 @@ impl MailServer {
         let python = cache.join(format!("ropeline/aiosmtpd-{AIOSMTPD_VERSION}/bin/python"));
         assert!(python.exists(), "{} is missing: run scripts/setup.sh test", python.display());
         let child = Command::new(python)
-            .args(["-m", "aiosmtpd", "--nosetuid", "--listen", &format!("127.0.0.1:{}", self.port)])
+            .args(["-m", "aiosmtpd", "--nosetuid", "--listen", &format!("127.0.0.1:{}", self.port.number())])
             .args(["--size", &largest.to_string()])
             .args(&self.words)
             .args(["--class", "aiosmtpd.handlers.Mailbox"])
@@ -225,7 +228,7 @@ impl MailServer {
             .unwrap();
         self.server = Some(Killed(child));
         eventually("the mail server", || async {
-            tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.ok()
+            tokio::net::TcpStream::connect(self.port.address()).await.ok()
         })
         .await;
     }

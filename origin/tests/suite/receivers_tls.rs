@@ -4,17 +4,18 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use ropeline_test_ports::Port;
 use serde_json::json;
 
 use crate::authority::Authority;
 use crate::common::{Gate, ISSUER, SALE, SECRET, client, said};
 use crate::notify::{self, EMAIL, STREAM, all_confirmed, log, tries, worker_at};
 use crate::outbox::buy;
-use crate::receivers::{Killed, MailServer, Redis, eventually, free_port};
+use crate::receivers::{Killed, MailServer, Redis, eventually};
 
 /// A Redis server that speaks TLS alone, with this certificate and key.
 struct Vault {
-    port: u16,
+    port: Port,
     root: std::path::PathBuf,
     _server: Killed,
     _folder: tempfile::TempDir,
@@ -24,10 +25,19 @@ struct Vault {
 
 impl Vault {
     async fn start(authority: &Authority, name: &str) -> Self {
-        let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
+        let (port, folder) = (Port::free(), tempfile::tempdir().unwrap());
         let (certificate, key) = authority.certify_in_files(name);
         let server = Command::new("redis-server")
-            .args(["--port", "0", "--bind", "127.0.0.1", "--save", "", "--tls-port", &port.to_string()])
+            .args([
+                "--port",
+                "0",
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--tls-port",
+                &port.number().to_string(),
+            ])
             .args(["--tls-auth-clients", "no", "--requirepass", "sesame", "--dir"])
             .arg(folder.path())
             .arg("--tls-cert-file")
@@ -55,7 +65,7 @@ impl Vault {
                 "-h",
                 "127.0.0.1",
                 "-p",
-                &self.port.to_string(),
+                &self.port.number().to_string(),
             ])
             .arg("--cacert")
             .arg(&self.root)
@@ -74,6 +84,7 @@ struct Service {
     config: std::path::PathBuf,
     root: std::path::PathBuf,
     _process: Killed,
+    _port: Port,
     _folder: tempfile::TempDir,
 }
 
@@ -81,17 +92,18 @@ struct Service {
 
 impl Service {
     async fn start(vault: &Vault, root: &Path) -> Self {
-        let (folder, gate, port) = (tempfile::tempdir().unwrap(), Gate::new(7), free_port());
+        let (folder, gate, port) = (tempfile::tempdir().unwrap(), Gate::new(7), Port::free());
         let (jwks, config) = (folder.path().join("jwks.json"), folder.path().join("origin.toml"));
         std::fs::write(&jwks, gate.jwks()).unwrap();
         let text = format!(
-            "listen = '127.0.0.1:{port}'\ndatabase = {:?}\npublic_url = 'https://shop.example'\n\
+            "listen = '{}'\ndatabase = {:?}\npublic_url = 'https://shop.example'\n\
              [admission]\njwks_file = {jwks:?}\nissuer = '{ISSUER}'\naudience = '{SALE}'\n\
              [payments]\nwebhook_secret = '{SECRET}'\n\
              [outbox]\nredis_url = 'rediss://:sesame@localhost:{}'\nstream = '{STREAM}'\n\
              [[products]]\nid = 'runner'\nname = 'Runner'\nprice_minor = 1\ncurrency = 'EUR'\ntotal = 9\n",
+            port.address(),
             folder.path().join("shop.db"),
-            vault.port,
+            vault.port.number(),
         );
         std::fs::write(&config, text).unwrap();
         let process = Command::new(env!("CARGO_BIN_EXE_ropeline-origin"))
@@ -103,11 +115,12 @@ impl Service {
             .spawn()
             .unwrap();
         let service = Self {
-            base: format!("http://127.0.0.1:{port}"),
+            base: format!("http://{}", port.address()),
             gate,
             config,
             root: root.to_owned(),
             _process: Killed(process),
+            _port: port,
             _folder: folder,
         };
         let http = client();

@@ -1,6 +1,8 @@
 //! A cluster of masters.
 
-use crate::{Durable, Reply, Server, eventually, free_port};
+use ropeline_test_ports::Port;
+
+use crate::{Durable, Reply, Server, eventually};
 
 const SLOTS: usize = 16_384;
 
@@ -160,7 +162,8 @@ fn name(server: &Server) -> String {
 
 /// A node that knows no other, and the port of its bus.
 fn node(durable: Durable) -> (Server, String) {
-    let bus = free_port().to_string();
+    let ports = vec![Port::free(), Port::free()];
+    let bus = ports[1].number().to_string();
     let options = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "2000"];
-    (Server::start_with(durable, &options), bus)
+    (Server::start_at(ports, durable, &options), bus)
 }

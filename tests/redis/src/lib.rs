@@ -15,11 +15,11 @@ mod sentinel;
 mod tls;
 mod wire;
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ropeline_test_ports::Port;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -48,6 +48,8 @@ pub enum Durable {
 pub struct Server {
     folder: TempDir,
     port: u16,
+    /// What it listens on first, and for others than clients.
+    ports: Vec<Port>,
     durable: Durable,
     more: Vec<String>,
     process: Option<Child>,
@@ -63,7 +65,27 @@ impl Server {
 
     /// Starts one with more of `redis-server`'s options.
     pub fn start_with(durable: Durable, more: &[&str]) -> Self {
-        let mut server = Self::make(durable, more);
+        Self::start_at(vec![Port::free()], durable, more)
+    }
+
+    /// Starts one that takes connections by TLS too, from who shows a certificate alone, at [`Server::tls_port`].
+    pub fn start_by_tls(durable: Durable, certificates: &Certificates, more: &[&str]) -> Self {
+        let ports = vec![Port::free(), Port::free()];
+        let options = certificates.options(ports[1].number());
+        let options: Vec<&str> = options.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        Self::start_at(ports, durable, &options)
+    }
+
+    /// Starts one at the first of these ports. The others are those of its options.
+    fn start_at(ports: Vec<Port>, durable: Durable, more: &[&str]) -> Self {
+        let mut server = Self {
+            folder: tempfile::tempdir().expect("a folder for the server"),
+            port: ports[0].number(),
+            ports,
+            durable,
+            more: more.iter().map(|option| (*option).to_owned()).collect(),
+            process: None,
+        };
         server.again();
         server
     }
@@ -94,19 +116,14 @@ impl Server {
         };
     }
 
-    fn make(durable: Durable, more: &[&str]) -> Self {
-        Self {
-            folder: tempfile::tempdir().expect("a folder for the server"),
-            port: free_port(),
-            durable,
-            more: more.iter().map(|option| (*option).to_owned()).collect(),
-            process: None,
-        }
-    }
-
     /// The port it listens on.
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The port where it takes connections by TLS, if it was started so.
+    pub fn tls_port(&self) -> u16 {
+        self.ports[1].number()
     }
 
     /// What a client connects to.
@@ -245,21 +262,6 @@ impl Drop for Server {
             let _ = process.wait();
         }
     }
-}
-
-/// A port below those that the system gives to outgoing connections, free at this moment.
-pub fn free_port() -> u16 {
-    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    let start = std::process::id().wrapping_mul(7919);
-    for _ in 0..10_000 {
-        let step = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let number = 12_000 + start.wrapping_add(step) % 18_000;
-        let port = u16::try_from(number).expect("a port is 16 bits");
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
-    panic!("no free port");
 }
 
 /// Waits until something is so.

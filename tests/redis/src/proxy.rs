@@ -5,8 +5,6 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::free_port;
-
 /// What becomes of what is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -45,8 +43,8 @@ struct State {
 impl Proxy {
     /// Stands before what listens on that port.
     pub fn before(server: u16) -> Self {
-        let port = free_port();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("a port");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("its address").port();
         let state = Arc::new(Mutex::new(State {
             way: Way::Open,
             lose: None,

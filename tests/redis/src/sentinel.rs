@@ -3,9 +3,10 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
+use ropeline_test_ports::Port;
 use tempfile::TempDir;
 
-use crate::{Reply, Server, eventually, free_port, wire};
+use crate::{Reply, Server, eventually, wire};
 
 /// The name of what it watches.
 const SERVICE: &str = "sales";
@@ -14,7 +15,7 @@ const SERVICE: &str = "sales";
 #[derive(Debug)]
 pub struct Sentinel {
     folder: TempDir,
-    port: u16,
+    port: Port,
     process: Child,
 }
 
@@ -24,12 +25,13 @@ impl Sentinel {
     /// Watches a master, and waits until it knows so many replicas of it.
     pub fn watch(master: &Server, replicas: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the sentinel");
-        let (port, master_port) = (free_port(), master.port());
+        let (port, master_port) = (Port::free(), master.port());
         // It writes down here what it learns.
         let file = folder.path().join("sentinel.conf");
         let text = format!(
-            "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor {SERVICE} 127.0.0.1 {master_port} 1\n\
+            "port {}\nbind 127.0.0.1\ndir {}\nsentinel monitor {SERVICE} 127.0.0.1 {master_port} 1\n\
              sentinel down-after-milliseconds {SERVICE} 500\nsentinel failover-timeout {SERVICE} 3000\n",
+            port.number(),
             folder.path().display()
         );
         fs::write(&file, text).expect("the sentinel's file");
@@ -49,7 +51,7 @@ impl Sentinel {
 
     /// What a client connects to.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://127.0.0.1:{}", self.port.number())
     }
 
     /// What it calls what it watches.
@@ -74,7 +76,7 @@ impl Sentinel {
     /// What it answers to a command, if anything.
     pub fn ask(&self, words: &[&str]) -> Option<Reply> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        wire::try_ask(self.port, &words).ok()
+        wire::try_ask(self.port.number(), &words).ok()
     }
 
     /// Its folder, with what it has learnt.

@@ -50,7 +50,7 @@ impl Certificates {
     }
 
     /// The options of a server that takes connections by TLS, and from who shows a certificate alone, at that port.
-    pub fn options(&self, port: u16) -> Vec<String> {
+    pub(crate) fn options(&self, port: u16) -> Vec<String> {
         let mut options = vec!["--tls-port".to_owned(), port.to_string()];
         for (option, name) in [
             ("--tls-cert-file", "server.pem"),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use reqwest::StatusCode;
 use ropeline_test_postgres::Postgres;
-use ropeline_test_redis::{Certificates, Durable, Reply, Sentinel, Server, free_port};
+use ropeline_test_redis::{Certificates, Durable, Reply, Sentinel, Server};
 use ropeline_tests::gateway::{Gateway, Servers, Settings, Store};
 use ropeline_tests::http;
 use ropeline_tests::ports::Port;
@@ -50,17 +50,15 @@ async fn arrival(visitor: &Visitor) -> u64 {
 
 #[tokio::test]
 async fn tls_with_both_certificates_and_a_user_with_the_documented_rights_is_enough() {
-    let (certificates, port) = (Certificates::new(), free_port());
-    let mut options = certificates.options(port);
+    let (certificates, rights) = (Certificates::new(), documented_rights());
     let password = format!(">{PASSWORD}");
-    options.extend(["--user", "ropeline", "on", &password].map(str::to_owned));
-    options.extend(documented_rights().into_iter().map(str::to_owned));
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    let redis = Server::start_with(Durable::Always, &options);
+    let mut options = vec!["--user", "ropeline", "on", &password];
+    options.extend(rights);
+    let redis = Server::start_by_tls(Durable::Always, &certificates, &options);
 
     let (shop, folder) = (Shop::open().await, tempfile::tempdir().unwrap());
     let file = |name: &str, text: &str| file(folder.path(), name, text);
-    let url = format!("rediss://ropeline:{PASSWORD}@127.0.0.1:{port}\n");
+    let url = format!("rediss://ropeline:{PASSWORD}@127.0.0.1:{}\n", redis.tls_port());
     let settings = Settings::new(shop.address())
         .set("store", "redis_file", &file("redis.url", &url))
         .set("store", "redis_ca", &file("ca.pem", &certificates.authority))

@@ -168,9 +168,8 @@ async fn a_relay_that_is_behind_slow_broken_or_gone_is_passed_over() {
     assert_eq!(fault, RelayFault::Status(StatusCode::FOUND));
     assert_eq!(elsewhere.asked(), [""; 0]);
 
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nobody: RelayAddress = format!("http://{}", gone.local_addr().unwrap()).parse().unwrap();
-    drop(gone);
+    let gone = ropeline_test_ports::Port::free();
+    let nobody: RelayAddress = format!("http://{}", gone.address()).parse().unwrap();
     let relay = TestRelay::start(good()).await;
     let relays = Relays::new(vec![nobody, relay.address.clone()], Duration::from_secs(5));
     let fetched = relays.fetch(Beacon::DrandQuicknet, 1_000).await;

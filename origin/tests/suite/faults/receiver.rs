@@ -6,7 +6,7 @@ use axum::response::IntoResponse;
 use http::StatusCode;
 
 use crate::outbox::is_signed;
-use crate::receivers::{Received, Receiver, free_port};
+use crate::receivers::{Received, Receiver};
 
 /// What webhooks are signed with.
 pub(super) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -38,7 +38,7 @@ pub(super) struct Inbox {
 /// Starts a receiver that fills an inbox.
 pub(super) async fn start(inbox: std::sync::Arc<Inbox>, seed: u64) -> Receiver {
     let chance = Mutex::new(fastrand::Rng::with_seed(seed));
-    Receiver::answering(free_port(), move |webhook| {
+    Receiver::answering(move |webhook| {
         let luck = chance.lock().unwrap().u16(0..1_000);
         if luck < REFUSED {
             return StatusCode::NOT_FOUND.into_response();

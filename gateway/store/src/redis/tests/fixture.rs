@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ropeline_test_redis::{Certificates, Cluster, Durable, Sentinel, Server, free_port};
+use ropeline_test_redis::{Certificates, Cluster, Durable, Sentinel, Server};
 
 use super::secure::rights;
 use crate::contract::{Fixture, ManualClock};
@@ -62,13 +62,11 @@ fn three_masters() -> OnRedis {
 
 /// A server that is reached by TLS, by a user that may do no more than is documented.
 pub(super) fn secured(certificates: &Certificates, durable: Durable) -> (Server, RedisSettings) {
-    let port = free_port();
-    let mut options = certificates.options(port);
-    options.extend(["--user", "ropeline", "on", ">s3cret", "resetchannels"].map(str::to_owned));
-    options.extend(rights().split(' ').map(str::to_owned));
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    let server = Server::start_with(durable, &options);
-    let url = format!("rediss://ropeline:s3cret@127.0.0.1:{port}");
+    let rights = rights();
+    let mut options = vec!["--user", "ropeline", "on", ">s3cret", "resetchannels"];
+    options.extend(rights.split(' '));
+    let server = Server::start_by_tls(durable, certificates, &options);
+    let url = format!("rediss://ropeline:s3cret@127.0.0.1:{}", server.tls_port());
     let client = RedisClientCertificate {
         certificate: certificates.client.clone().into_bytes(),
         key: certificates.client_key.clone().into_bytes(),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ropeline_queue::SaleId;
-use ropeline_test_redis::{Certificates, Cluster, Durable, Reply, Sentinel, Server, free_port};
+use ropeline_test_ports::Port;
+use ropeline_test_redis::{Certificates, Cluster, Durable, Reply, Sentinel, Server};
 
 use super::fairness::be_too_late;
 use super::fixture::{secured, settings};
@@ -237,11 +238,11 @@ async fn a_server_that_does_not_know_the_gateway_is_not_called_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_error_names_a_password() {
     let server = Server::start_with(Durable::Never, &["--user", "ropeline", "on", ">0ther", "+@all", "~*"]);
-    let nobody = free_port();
+    let nobody = Port::free();
     let urls = |address: &str| format!("redis://ropeline:s3cret@{address}");
     let mut servers = Vec::new();
     for address in
-        [format!("127.0.0.1:{}", server.port()), format!("127.0.0.1:{nobody}"), "[".into(), "host:x".into()]
+        [format!("127.0.0.1:{}", server.port()), nobody.address().to_string(), "[".into(), "host:x".into()]
     {
         let url = urls(&address);
         servers.push(RedisServers::Single(url.clone()));
