@@ -6,10 +6,11 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo};
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ErrorKind, FromRedisValue,
-    IntoConnectionInfo as _, Pipeline, RedisError, Script, TlsCertificates, TlsMode,
+    IntoConnectionInfo as _, Pipeline, RedisError, Script, TlsCertificates, TlsMode, Value,
 };
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -166,6 +167,23 @@ impl Link {
         let mut way = self.way(self.until()).await?;
         Counts::one(&self.counts.commands);
         let answer = async { on!(&mut way.connection, command) };
+        let answer = self.wait(way.until, &way.attempt, answer).await;
+        answer.map_err(|error| failed(&self.counts, &error))
+    }
+
+    /// Runs a command that names no key on the server, or on each that has keys.
+    pub(super) async fn ask_each(&self, command: &Cmd) -> Result<Value, StoreError> {
+        let mut way = self.way(self.until()).await?;
+        Counts::one(&self.counts.commands);
+        let answer = async {
+            match &mut way.connection {
+                Connection::Single(single) => command.query_async(single).await,
+                Connection::Cluster(cluster) => {
+                    let all = MultipleNodeRoutingInfo::AllMasters;
+                    cluster.route_command(command.clone(), RoutingInfo::MultiNode((all, None))).await
+                }
+            }
+        };
         let answer = self.wait(way.until, &way.attempt, answer).await;
         answer.map_err(|error| failed(&self.counts, &error))
     }
@@ -400,6 +418,10 @@ fn certificates(tls: &RedisTls) -> Option<TlsCertificates> {
     told.then(|| TlsCertificates { client_tls: shown, root_cert: authority.clone() })
 }
 
+/// Where a server does not know a command that every Redis knows.
+pub(super) const COMMANDS_MEND: &str = "every Redis has this command unless its configuration renames it or turns it off: remove \
+                                        that rename-command from redis.conf, and let a user's rights (ACL) do it instead";
+
 /// An error of Redis in the store's words.
 pub(super) fn unavailable(error: &RedisError) -> StoreError {
     let mend = match error.code() {
@@ -410,6 +432,7 @@ pub(super) fn unavailable(error: &RedisError) -> StoreError {
         _ if error.kind() == ErrorKind::AuthenticationFailed => {
             "name the user and the password that it knows"
         }
+        _ if error.detail().is_some_and(|said| said.starts_with("unknown command")) => COMMANDS_MEND,
         code => {
             let mend = match code {
                 Some("OOM") => "; give it more memory (maxmemory), or free some of it",
@@ -443,7 +466,7 @@ mod tests {
             ("-READONLY You can't write against a read only replica. script: 5f1c\r\n", "name the primary"),
             ("-MISCONF Errors writing to the AOF file: No space left on device\r\n", "free space there"),
         ] {
-            let Ok(redis::Value::ServerError(error)) = redis::parse_redis_value(said.as_bytes()) else {
+            let Ok(Value::ServerError(error)) = redis::parse_redis_value(said.as_bytes()) else {
                 panic!("no error: {said}")
             };
             let told = unavailable(&error.into()).to_string();

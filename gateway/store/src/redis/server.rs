@@ -1,28 +1,56 @@
 //! What the servers say of themselves.
 
-use redis::Value;
+use redis::{Script, Value};
 
 use super::RedisStore;
+use super::link::COMMANDS_MEND;
 use crate::StoreError;
 
 /// The first release whose scripts do what the store's need.
 const OLDEST: u32 = 7;
+
+/// What the store asks for, in its scripts and beside them. `EVAL` and `EVALSHA` are asked for to find that out.
+const COMMANDS: [&str; 21] = [
+    "INFO", "TIME", "HMGET", "HGET", "HSET", "HDEL", "HINCRBY", "HGETALL", "LLEN", "LRANGE", "RPUSH", "LPOP",
+    "SETRANGE", "SET", "GET", "MGET", "DEL", "UNLINK", "EXISTS", "SADD", "SMEMBERS",
+];
 
 impl RedisStore {
     /// Asks the servers whether they are fit to keep a queue, and answers with what is wrong with them and how to mend it;
     /// nothing where all is well.
     ///
     /// # Errors
-    /// [`StoreError::Denied`] when they do not take this gateway's word for who it is; [`StoreError::Unavailable`] when they
+    /// [`StoreError::Denied`] when they do not take this gateway's word for who it is, or do not know how it asks; [`StoreError::Unavailable`] when they
     /// cannot be asked.
     pub async fn examine(&self) -> Result<Vec<String>, StoreError> {
+        // First, for it is short: a server that does not know who asks hears out nothing long.
         let answer: Value = self.shared.link.ask(&redis::cmd("INFO")).await?;
         let mut found = Vec::new();
+        let missing = self.commands_missing().await?;
+        if !missing.is_empty() {
+            found.push(format!("the server does not know {}: {COMMANDS_MEND}", missing.join(", ")));
+        }
         let alone = self.shared.checkpoint.is_none();
         texts(&answer, &mut |info| faults(info, alone, &mut found));
         found.sort_unstable();
         found.dedup();
         Ok(found)
+    }
+
+    /// Of all that the store asks for, what one of the servers does not know.
+    async fn commands_missing(&self) -> Result<Vec<String>, StoreError> {
+        let text = include_str!("scripts/known.lua");
+        let digest = Script::new(text).get_hash().to_owned();
+        let mut missing = Vec::new();
+        for (command, script) in [("EVAL", text), ("EVALSHA", &digest)] {
+            let mut ask = redis::cmd(command);
+            ask.arg(script).arg(0).arg(&COMMANDS);
+            let answer = self.shared.link.ask_each(&ask).await?;
+            texts(&answer, &mut |name| missing.push(name.to_owned()));
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        Ok(missing)
     }
 }
 
@@ -72,6 +100,7 @@ mod tests {
 
     use super::*;
     use crate::redis::tests::fixture::settings;
+    use crate::redis::tests::secure::rights;
     use crate::{QueueStore, RedisCheckpoint, RedisServers, RedisSettings};
 
     fn found(version: &str, policy: &str) -> Vec<String> {
@@ -122,6 +151,25 @@ mod tests {
         assert_eq!(all.examine().await.unwrap(), Vec::<String>::new());
         cluster.masters()[2].ask(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);
         assert!(all.examine().await.unwrap()[0].contains("volatile-ttl"));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_lacks_a_command_is_told_with_its_name_and_a_way_out() {
+        let rights = rights();
+        let needed: Vec<_> = rights.split(' ').filter_map(|right| right.strip_prefix('+')).collect();
+        let listed: Vec<_> =
+            ["EVALSHA", "EVAL"].iter().chain(&COMMANDS).map(|name| name.to_lowercase()).collect();
+        assert_eq!(listed, needed, "the documented rights are those of other commands");
+        for name in needed {
+            let server = Server::start_with(Durable::Always, &["--rename-command", name, ""]);
+            let found = match store(RedisServers::Single(server.url())).examine().await {
+                Ok(found) => found.join("; "),
+                Err(StoreError::Denied { reason }) => reason,
+                Err(error) => panic!("{name}: {error}"),
+            };
+            let named = found.contains(&name.to_uppercase());
+            assert!(named && found.contains("remove that rename-command"), "{name}: {found}");
+        }
     }
 
     #[test]

@@ -48,5 +48,5 @@ mod history;
 mod losing;
 mod racing;
 mod scene;
-mod secure;
+pub(super) mod secure;
 mod spreading;

@@ -16,7 +16,7 @@ use crate::redis::{RedisServers, RedisSettings, RedisStore, RedisTls, keys};
 use crate::{Clock, Join, QueueStore, StoreError};
 
 /// The rights that the documentation says are enough.
-pub(super) fn rights() -> String {
+pub(in crate::redis) fn rights() -> String {
     let page = include_str!("../../redis.rs");
     let (_, after) = page.split_once(">PASSWORD resetchannels").unwrap();
     let (rights, _) = after.split_once("/// ```").unwrap();
