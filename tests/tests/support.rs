@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ropeline_tests::raw::{self, Outcome, Raw};
 use ropeline_tests::shop::{BODY, Shop};
+use ropeline_tests::wait::within;
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -32,4 +33,22 @@ async fn silence_and_closing_are_told_apart() {
     raw.send(b"GET / HT").await;
     raw.finish().await;
     assert_eq!(raw.receive(SOON, false).await, Outcome::Closed(Vec::new()));
+}
+
+/// A machine on which each look takes ten times as long as the pause between two has as many of them.
+#[tokio::test(start_paused = true)]
+async fn a_slow_machine_has_as_many_looks_as_a_quick_one() {
+    let limit = Duration::from_secs(1);
+    for slowness in [0, 200] {
+        let mut looks = 0;
+        within(limit, "it has looked often", || {
+            looks += 1;
+            let seen = (looks == 50).then_some(());
+            async move {
+                tokio::time::sleep(Duration::from_millis(slowness)).await;
+                seen
+            }
+        })
+        .await;
+    }
 }

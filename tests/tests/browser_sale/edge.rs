@@ -116,12 +116,12 @@ async fn a_crowd_before_the_edge_is_one_visitor_before_the_gateway() {
     for answer in join_all((0..CROWD).map(|_| get(&stage, WANTED))).await {
         assert_eq!(answer.status, 200);
     }
-    // A room is good for a second.
+    // A room is good for a second, or until the clock of its host shows the next one.
     let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap();
     let rooms = stage.cache.as_ref().unwrap().asked_for(ROOM);
     let reached = rooms.iter().filter(|asked| !asked.hit).count();
     assert!(
-        reached >= 1 && rooms.len() <= seconds + 1,
+        reached >= 1 && rooms.len() <= seconds + 2,
         "{CROWD} visitors in {seconds} s: {} rooms were fetched, {reached} of them from the gateway",
         rooms.len()
     );

@@ -199,10 +199,11 @@ async fn languages_that_are_made_up_share_the_plain_room() {
         let answer = exchange(envoy.address(), page.as_bytes(), PATIENCE).await;
         assert_eq!(answer.answer().status, 200, "x-{number}");
     }
+    // A room is good for a second, or until the clock of its host shows the next one.
     let seconds = usize::try_from(begun.elapsed().as_secs()).expect("few");
     let asked = gateway.rooms().len();
     assert!(
-        (1..=FORMS * (seconds + 1)).contains(&asked),
+        (1..=FORMS * (seconds + 2)).contains(&asked),
         "{LANGUAGES} languages in {seconds} s: the gateway was asked {asked} times"
     );
 }
@@ -225,10 +226,11 @@ async fn a_crowd_asks_the_gateway_once_a_second() {
     for answer in futures_util::future::join_all(crowd).await {
         assert_eq!(answer.answer().status, 200);
     }
+    // A room is good for a second, or until the clock of its host shows the next one.
     let seconds = usize::try_from(begun.elapsed().as_secs()).expect("few");
     let asked = gateway.rooms().len();
     assert!(
-        (1..=seconds + 1).contains(&asked),
+        (1..=seconds + 2).contains(&asked),
         "{CROWD} visitors in {seconds} s: the gateway was asked {asked} times"
     );
 }
