@@ -5,7 +5,8 @@
 //! out: a proof always gets a number, and whoever cannot compute one waits until the next is free. Whoever has a number is not asked
 //! for anything; that is the caller's to see to, as who has one is the queue's to know.
 //!
-//! A proof gets one number: who leaves takes no other by the same.
+//! A proof gets one number: who leaves takes no other by the same. Where it is not known whether it has brought one, its
+//! visitor may come back with it, and gets that number or one.
 //!
 //! Counted is what is given: a number is taken when a join begins, and given back when nothing came of it. So neither tries
 //! that fail nor tries at the same instant change what a number costs.
@@ -14,6 +15,7 @@
 
 mod meter;
 pub mod proof;
+mod spending;
 #[cfg(test)]
 mod tests;
 
@@ -30,13 +32,11 @@ use crate::config::{CookieSecret, JoinLimits};
 use meter::{Allowance, Meter};
 use proof::Proof;
 pub use proof::{Bound, ProofName, ProofRefusal};
+use spending::Spending;
+pub use spending::{Outcome, Running};
 
 /// Networks kept in mind, those that come again and again before those that came once. With about 150 bytes each: 20 MiB.
 const NETWORKS: usize = 131_072;
-
-/// Proofs kept in mind that have brought a number. With about 60 bytes each: 8 MiB. Whoever has one forgotten has paid for
-/// as many others within the life of a challenge.
-const SPENT: usize = 131_072;
 
 /// How long a challenge may be worked on: many times what the hardest takes on a slow phone.
 const CHALLENGE_LIFE_S: u64 = 10 * 60;
@@ -49,18 +49,18 @@ pub struct JoinGuard {
     limits: JoinLimits,
     secrets: Vec<CookieSecret>,
     networks: Cache<IpNet, Arc<Meter>>,
-    spent: Cache<ProofName, ()>,
+    spending: Spending,
 }
 
 /// What a join has paid, for a number that it may not get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Fare {
     /// Nothing is counted: it is not limited.
     Unlimited,
     /// One of the numbers that its network has free.
     Free(IpAddr),
     /// A proof.
-    Proven(IpAddr, ProofName),
+    Proven(IpAddr, Running),
     /// Nothing yet: it gets none unless it has one.
     Owing(Owing),
 }
@@ -93,7 +93,7 @@ impl JoinGuard {
     /// Counts by these limits. The first secret signs challenges; all of them are recognised.
     #[must_use]
     pub fn new(limits: JoinLimits, secrets: Vec<CookieSecret>) -> Self {
-        Self { limits, secrets, networks: Cache::new(NETWORKS), spent: Cache::new(SPENT) }
+        Self { limits, secrets, networks: Cache::new(NETWORKS), spending: Spending::new() }
     }
 
     /// Takes what a number costs somebody new who comes from `client`, with the proof they show if any. What a number costs
@@ -126,41 +126,41 @@ impl JoinGuard {
             let secrets = self.secrets.iter().map(CookieSecret::expose);
             let proof = Proof::parse(text)?;
             proof.check(secrets, bound, bits, now.seconds())?;
-            if self.spend(proof.name()) { Ok(proof.name()) } else { Err(ProofRefusal::Spent) }
+            self.spending.begin(proof.name(), bound.key())
         });
-        if let Some(Ok(name)) = checked {
-            for (allowance, meter) in [&narrow, &wide] {
-                meter.add_dear(*allowance, self.most(), micros);
+        let refused = match checked {
+            Some(Ok(running)) => {
+                for (allowance, meter) in [&narrow, &wide] {
+                    meter.add_dear(*allowance, self.most(), micros);
+                }
+                return Fare::Proven(client, running);
             }
-            return Fare::Proven(client, name);
-        }
+            refused => refused.and_then(Result::err),
+        };
         let free_in = narrow.1.free_in(narrow.0, micros).max(wide.1.free_in(wide.0, micros));
         let free_in_s = free_in.div_ceil(1_000_000).max(1);
-        Fare::Owing(Owing { bits, free_in_s, refused: checked.and_then(Result::err) })
+        Fare::Owing(Owing { bits, free_in_s, refused })
     }
 
-    /// Gives back what a join has paid that got no new number.
-    pub fn refund(&self, fare: Fare) {
-        let (Fare::Free(client) | Fare::Proven(client, _)) = fare else { return };
-        if let Fare::Proven(_, name) = fare {
-            self.spent.remove(&name);
+    /// Takes note of what came of a join, and gives back what was paid for no new number. A proof is given back only where it
+    /// is known to have brought none.
+    pub fn settle(&self, fare: Fare, bound: Bound<'_>, outcome: Outcome) {
+        let paid = match fare {
+            Fare::Free(client) => Some((client, Meter::return_free as fn(&Meter, Allowance))),
+            Fare::Proven(client, running) => {
+                running.ended(outcome);
+                Some((client, Meter::return_dear as fn(&Meter, Allowance)))
+            }
+            Fare::Unlimited | Fare::Owing(_) => None,
+        };
+        if outcome == Outcome::Held {
+            self.spending.is_held(&bound.key());
         }
-        for (allowance, meter) in self.counted(client) {
-            match fare {
-                Fare::Free(_) => meter.return_free(allowance),
-                _ => meter.return_dear(allowance),
+        if let Some((client, give_back)) = paid.filter(|_| outcome != Outcome::New) {
+            for (allowance, meter) in self.counted(client) {
+                give_back(&meter, allowance);
             }
         }
-    }
-
-    /// Takes note that the proof brings a number; `false` when it has brought one before.
-    fn spend(&self, name: ProofName) -> bool {
-        let mut first = false;
-        let _ = self.spent.get_or_insert_with(&name, || {
-            first = true;
-            Ok::<_, Infallible>(())
-        });
-        first
     }
 
     /// What this visitor is to solve for a number in this sale. `None` without a secret, which a configuration always has.

@@ -32,11 +32,16 @@ pub enum ProofRefusal {
     Unsolved,
     /// It has brought a number, which its visitor has given up.
     Spent,
+    /// Another join for it is under way.
+    Running,
 }
 
 /// Tells a proof's challenge from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProofName([u8; MAC_BYTES]);
+
+/// Names a visitor in a sale.
+pub(super) type BoundKey = [u8; 32];
 
 /// What a challenge is bound to.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +50,18 @@ pub struct Bound<'a> {
     pub sale: &'a str,
     /// The visitor, as tickets name it.
     pub visitor: &'a str,
+}
+
+impl Bound<'_> {
+    /// Tells the visitor in the sale from all others.
+    pub(super) fn key(&self) -> BoundKey {
+        let mut hash = Sha256::new();
+        // The length keeps the end of the sale from being taken for the beginning of the visitor.
+        hash.update(self.sale.len().to_be_bytes());
+        hash.update(self.sale.as_bytes());
+        hash.update(self.visitor.as_bytes());
+        hash.finalize().into()
+    }
 }
 
 /// A proof as it was sent, of the right form and not checked further.

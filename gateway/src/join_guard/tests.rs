@@ -111,13 +111,13 @@ fn what_came_to_nothing_costs_nothing() {
     for _ in 0..1_000 {
         let fare = guard.from("192.0.2.1", START);
         assert!(matches!(fare, Fare::Free(_)), "tries that failed were counted");
-        guard.refund(fare);
+        guard.settle(fare, BOUND, Outcome::Refused);
     }
     assert_eq!(guard.exhaust("192.0.2.1", START), 10);
     let owing = guard.owing("192.0.2.1", START);
     for _ in 0..100 {
-        guard.refund(Fare::Owing(owing));
-        guard.refund(Fare::Unlimited);
+        guard.settle(Fare::Owing(owing), BOUND, Outcome::Refused);
+        guard.settle(Fare::Unlimited, BOUND, Outcome::Refused);
         assert_eq!(guard.owing("192.0.2.1", START), owing, "tries made it dearer, or cheaper");
     }
 }
@@ -155,8 +155,9 @@ fn a_proof_gets_a_number_as_often_as_it_takes_and_each_makes_the_next_dearer() {
     }
     assert_eq!(given.iter().map(|(bits, _)| *bits).collect::<Vec<_>>(), [14, 15, 15, 16]);
     let before = guard.owing("192.0.2.1", START).bits;
-    guard.refund(given[0].1);
-    guard.refund(given[1].1);
+    for (_, fare) in given.into_iter().take(2) {
+        guard.settle(fare, BOUND, Outcome::Refused);
+    }
     assert_eq!((before, guard.owing("192.0.2.1", START).bits), (16, 15));
 }
 
@@ -169,12 +170,79 @@ fn a_proof_gets_one_number_and_counts_still_when_none_came_of_it() {
     for _ in 0..3 {
         let fare = shown();
         assert!(matches!(fare, Fare::Proven(..)), "{fare:?}");
-        guard.refund(fare);
+        guard.settle(fare, BOUND, Outcome::Refused);
     }
-    assert!(matches!(shown(), Fare::Proven(..)));
+    guard.settle(shown(), BOUND, Outcome::New);
     for _ in 0..3 {
-        let Fare::Owing(owing) = shown() else { panic!("one proof has brought two numbers") };
-        assert_eq!(owing.refused, Some(ProofRefusal::Spent));
+        assert_eq!(refusal(&shown()), Some(ProofRefusal::Spent), "one proof has brought two numbers");
+    }
+}
+
+/// Why the proof that was shown does not count, if it does not.
+fn refusal(fare: &Fare) -> Option<ProofRefusal> {
+    match fare {
+        Fare::Owing(owing) => owing.refused,
+        Fare::Proven(..) => None,
+        Fare::Unlimited | Fare::Free(_) => panic!("{fare:?}"),
+    }
+}
+
+#[test]
+fn who_comes_twice_at_once_is_told_to_come_again_and_not_that_the_proof_is_spent() {
+    let guard = guard();
+    guard.exhaust("192.0.2.1", START);
+    let proof = solve(&guard.challenge(BOUND, 20, START).unwrap());
+    let shown = || guard.charge(address("192.0.2.1"), Some(&proof), BOUND, START);
+    let first = shown();
+    assert_eq!(refusal(&first), None);
+    assert_eq!(refusal(&shown()), Some(ProofRefusal::Running));
+    guard.settle(first, BOUND, Outcome::Refused);
+    let second = shown();
+    assert_eq!(refusal(&second), None);
+    // Whoever asked has gone away meanwhile.
+    drop(second);
+    assert_eq!(refusal(&shown()), None);
+}
+
+#[test]
+fn a_proof_of_which_nobody_knows_what_it_has_brought_counts_again_and_brings_one_number() {
+    let guard = guard();
+    guard.exhaust("192.0.2.1", START);
+    // What became of it, and what its visitor is told after that.
+    for (visitor, ends, spent) in [
+        ("it had brought it", &[Outcome::Held][..], true),
+        ("it had not", &[Outcome::New], true),
+        ("nobody knows yet", &[Outcome::Refused, Outcome::Unknown], false),
+        ("and it had after all", &[Outcome::Refused, Outcome::Unknown, Outcome::Held], true),
+    ] {
+        let bound = Bound { visitor, ..BOUND };
+        let proof = solve(&guard.challenge(bound, 20, START).unwrap());
+        let shown = || guard.charge(address("192.0.2.1"), Some(&proof), bound, START);
+        guard.settle(shown(), bound, Outcome::Unknown);
+        for end in ends {
+            let again = shown();
+            assert_eq!(refusal(&again), None, "{visitor}");
+            guard.settle(again, bound, *end);
+        }
+        assert_eq!(refusal(&shown()), spent.then_some(ProofRefusal::Spent), "{visitor}");
+    }
+}
+
+#[test]
+fn whoever_was_found_to_have_a_number_gets_no_other_for_a_proof_that_may_have_brought_it() {
+    let guard = guard();
+    guard.exhaust("192.0.2.1", START);
+    let asked = || guard.charge(address("192.0.2.1"), None, BOUND, START);
+    let [one, two] =
+        [1, 2].map(|later| solve(&guard.challenge(BOUND, 20, START.plus(later * 1_000)).unwrap()));
+    let shown = |proof: &str| guard.charge(address("192.0.2.1"), Some(proof), BOUND, START);
+    for proof in [&one, &two] {
+        guard.settle(shown(proof), BOUND, Outcome::Unknown);
+    }
+    // They join without it, are told their number, and leave.
+    guard.settle(asked(), BOUND, Outcome::Held);
+    for proof in [&one, &two] {
+        assert_eq!(refusal(&shown(proof)), Some(ProofRefusal::Spent));
     }
 }
 
@@ -227,13 +295,13 @@ fn networks_that_are_exempt_are_not_counted_and_an_unknown_client_is_one_of_its_
     let exempt = vec!["198.51.100.0/24".parse().unwrap(), "2001:db8:1::/48".parse().unwrap()];
     let guard = JoinGuard::new(JoinLimits { exempt, ..limits() }, vec![secret(1)]);
     for client in ["198.51.100.7", "::ffff:198.51.100.7", "2001:db8:1:2::3"] {
-        assert!((0..1_000).all(|_| guard.from(client, START) == Fare::Unlimited), "{client}");
+        assert!((0..1_000).all(|_| matches!(guard.from(client, START), Fare::Unlimited)), "{client}");
     }
     assert_eq!(guard.exhaust("198.51.101.7", START), 10);
     let nobody = (0..100).take_while(|_| matches!(guard.charge(None, None, BOUND, START), Fare::Free(_)));
     assert_eq!(nobody.count(), 5);
     let off = JoinGuard::new(JoinLimits { enabled: false, ..limits() }, vec![secret(1)]);
-    assert!((0..1_000).all(|_| off.from("192.0.2.1", START) == Fare::Unlimited));
+    assert!((0..1_000).all(|_| matches!(off.from("192.0.2.1", START), Fare::Unlimited)));
 }
 
 #[test]
@@ -285,13 +353,13 @@ proptest! {
             let fare = guard.from("192.0.2.1", now);
             match fare {
                 Fare::Free(_) if comes_to_something => given.push(now),
-                Fare::Free(_) => guard.refund(fare),
+                Fare::Free(_) => guard.settle(fare, BOUND, Outcome::Refused),
                 Fare::Owing(owing) => {
                     // What is said of the wait holds.
                     let then = now.plus(owing.free_in_s * 1_000);
                     let fare = guard.from("192.0.2.1", then);
                     prop_assert!(matches!(fare, Fare::Free(_)), "{owing:?}");
-                    guard.refund(fare);
+                    guard.settle(fare, BOUND, Outcome::Refused);
                 }
                 other => prop_assert!(false, "{other:?}"),
             }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::answer::Answer;
 use crate::gateway::Gateway;
-use crate::join_guard::{Bound, Fare};
+use crate::join_guard::{Bound, Fare, Outcome, Owing};
 use crate::page::Uninvited;
 use crate::problem::Problem;
 use crate::sales::LiveSale;
@@ -66,8 +66,8 @@ pub(super) async fn answer(
     if let (Some(held), None) = (&held, invited) {
         own = its_own(gateway, &sale, held, join).await?;
     }
-    let (mut joined, fare) = match own {
-        Some(joined) => (joined, Fare::Unlimited),
+    let (mut joined, owing) = match own {
+        Some(joined) => (joined, None),
         None => charged(gateway, &sale, client, call, &visitor.subject, join).await?,
     };
     if let (Ok(Joined { arrival, new: true, .. }), Some(held)) = (&joined, &held)
@@ -77,9 +77,9 @@ pub(super) async fn answer(
         show(gateway, &sale, held).await?;
         joined = one(gateway, &sale, Join { again: false, ..join }).await?;
     }
-    let joined = match (joined, fare) {
+    let joined = match (joined, owing) {
         (Ok(joined), _) => joined,
-        (Err(JoinRefusal::NotKnown), Fare::Owing(owing)) => {
+        (Err(JoinRefusal::NotKnown), Some(owing)) => {
             return Ok(proof::asked(gateway, &sale, head, call, &visitor, owing));
         }
         (Err(JoinRefusal::InvitationNeeded), _) => {
@@ -131,7 +131,7 @@ async fn its_own(
     Ok(Some(joined).filter(|joined| *joined != Err(JoinRefusal::NotKnown)))
 }
 
-/// Joins for what a new number costs, which is given back when none comes of it. An invitation is good for one by itself.
+/// Joins for what a new number costs, which is given back when none comes of it; says what is still to be paid. An invitation is good for one by itself.
 async fn charged(
     gateway: &Gateway,
     sale: &LiveSale,
@@ -139,22 +139,32 @@ async fn charged(
     call: &Call,
     subject: &str,
     join: Join,
-) -> Result<(Result<Joined, JoinRefusal>, Fare), Problem> {
+) -> Result<(Result<Joined, JoinRefusal>, Option<Owing>), Problem> {
+    let bound = Bound { sale: sale.id.as_str(), visitor: subject };
     let fare = if join.invited.is_some() {
         Fare::Unlimited
     } else {
-        let bound = Bound { sale: sale.id.as_str(), visitor: subject };
         gateway.guard.charge(client, call.proof.as_deref(), bound, gateway.clock.now())
     };
     let known_only = matches!(fare, Fare::Owing(_));
     let joined = one(gateway, sale, Join { known_only, ..join }).await;
-    let new = matches!(joined, Ok(Ok(Joined { new: true, .. })));
-    match fare {
-        Fare::Proven(..) if new => gateway.metrics.proof(sale.id.as_str(), "accepted"),
-        fare if !new => gateway.guard.refund(fare),
-        _ => {}
+    let outcome = outcome(joined.as_ref().ok());
+    if matches!(fare, Fare::Proven(..)) && outcome == Outcome::New {
+        gateway.metrics.proof(sale.id.as_str(), "accepted");
     }
-    Ok((joined?, fare))
+    let owing = if let Fare::Owing(owing) = &fare { Some(*owing) } else { None };
+    gateway.guard.settle(fare, bound, outcome);
+    Ok((joined?, owing))
+}
+
+/// What came of a join, as far as its price goes.
+pub(super) const fn outcome(joined: Option<&Result<Joined, JoinRefusal>>) -> Outcome {
+    match joined {
+        Some(Ok(Joined { new: true, .. })) => Outcome::New,
+        Some(Ok(_)) => Outcome::Held,
+        Some(Err(_)) => Outcome::Refused,
+        None => Outcome::Unknown,
+    }
 }
 
 /// Shows the store a ticket whose number it may have lost.

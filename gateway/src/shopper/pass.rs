@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use http::{HeaderValue, Method};
 use pingora::http::RequestHeader;
-use ropeline_queue::{Arrival, ClaimRefusal, Joined, Phase, SaleView, VisitorKey};
+use ropeline_queue::{Arrival, ClaimRefusal, Phase, SaleView, VisitorKey};
 use ropeline_store::Join;
 
 use super::{claim, fields, join};
@@ -89,9 +89,8 @@ async fn enter(
         let known_only = matches!(fare, Fare::Owing(_));
         let joined = gateway.store.join(&sale.id, vec![Join { again, known_only, ..Join::of(key) }]).await;
         let joined = joined.map(|mut joined| joined.pop());
-        if !matches!(joined, Ok(Some(Ok(Joined { new: true, .. })))) {
-            gateway.guard.refund(fare);
-        }
+        let outcome = join::outcome(joined.as_ref().ok().and_then(Option::as_ref));
+        gateway.guard.settle(fare, bound, outcome);
         let Some(Ok(joined)) = joined.map_err(|error| error.to_string())? else {
             return Ok(Entry::Outside);
         };

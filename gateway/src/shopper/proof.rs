@@ -29,9 +29,14 @@ pub(super) fn asked(
         Some(ProofRefusal::TooEasy) => "too_easy",
         Some(ProofRefusal::Unsolved) => "unsolved",
         Some(ProofRefusal::Spent) => "spent",
+        Some(ProofRefusal::Running) => "running",
     };
     gateway.metrics.proof(sale.id.as_str(), result);
     let answer = match &call.return_to {
+        // Nothing is to be computed anew.
+        None if owing.refused == Some(ProofRefusal::Running) => {
+            problem.sale(sale.id.as_str()).retry_after(1).visitor(visitor.credential.clone()).answer()
+        }
         Some(path) => room::crowded(gateway, head, sale, path, owing.free_in_s, problem.status()),
         None => {
             let bound = Bound { sale: sale.id.as_str(), visitor: &visitor.subject };
@@ -56,6 +61,11 @@ pub(super) fn asked(
 /// The problem document. Its code never changes its spelling.
 fn problem(refused: Option<ProofRefusal>) -> Problem {
     let (code, title, detail) = match refused {
+        Some(ProofRefusal::Running) => {
+            let title = "Another join with the same proof is under way";
+            let detail = "It brings one number. Send the same again in a moment.";
+            return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "join_running", title, detail);
+        }
         None => (
             "proof_required",
             "Many have joined from this network",
