@@ -14,6 +14,7 @@ use crate::outcome::{
 };
 use crate::state::{Core, cadence_ms};
 use crate::types::{Arrival, MAX_ARRIVALS, Phase, Place, Position, Stock, UnixMillis, VisitorKey};
+use crate::vacant::Stretches;
 use crate::view::{DrawView, LineView, SaleView};
 use crate::visitors::{InsertError, VisitorMap};
 
@@ -70,6 +71,8 @@ struct Line {
     invitations: VisitorMap,
     /// Places of those who left, as far as they are known and not yet called.
     left_places: BTreeSet<Place>,
+    /// Those of them past the draw that a loss has passed over.
+    vacant: Stretches,
     recalls: BTreeMap<Place, Arrival>,
     /// The draw's, once made: kept, because its pivots are half the work of a place.
     shuffle: Option<Prepared>,
@@ -82,6 +85,7 @@ impl Line {
             visitors: VisitorMap::from(base.0),
             invitations: VisitorMap::from(base.invitation().0),
             left_places: BTreeSet::new(),
+            vacant: Stretches::default(),
             recalls: BTreeMap::new(),
             shuffle: None,
         }
@@ -634,27 +638,31 @@ impl Queue {
 
     fn add_left(&mut self, arrival: Arrival) {
         if self.left.insert(arrival) {
+            self.settle_vacant(Place(arrival.0));
             self.note(|| Step::Left(arrival));
         }
     }
 
     fn drop_left(&mut self, arrival: Arrival) {
         if self.left.remove(&arrival) {
+            self.settle_vacant(Place(arrival.0));
             self.note(|| Step::NotLeft(arrival));
         }
     }
 
     fn add_left_place(&mut self, place: Place) {
         if self.lines[place.lane()].left_places.insert(place) {
+            self.settle_vacant(place);
             self.note(|| Step::LeftPlace(place));
         }
     }
 
     /// Those below have been called.
     fn drop_left_places(&mut self, below: Place) {
-        let places = &mut self.lines[below.lane()].left_places;
-        let kept = places.split_off(&below);
-        let gone = std::mem::replace(places, kept);
+        let line = &mut self.lines[below.lane()];
+        let kept = line.left_places.split_off(&below);
+        let gone = std::mem::replace(&mut line.left_places, kept);
+        line.vacant.drop_below(below);
         if !gone.is_empty() {
             self.note(|| Step::LeftPlacesCalled(below.lane(), gone));
         }

@@ -112,6 +112,7 @@ impl Queue {
             };
             let found = found.split_off(&core.serving);
             let before = std::mem::replace(&mut self.lines[lane].left_places, found);
+            self.find_vacant(lane);
             self.note(|| Step::LeftPlacesFound(lane, before));
         }
     }

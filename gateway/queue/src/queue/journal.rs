@@ -69,7 +69,15 @@ impl Queue {
     pub fn undo(&mut self) {
         let Some(journal) = self.journal.take() else { return };
         let Journal { definition, core, health, backlogs, advanced_to, pending, steps } = *journal;
+        let (mut touched, mut found) = (BTreeSet::new(), false);
         for step in steps.into_iter().rev() {
+            match &step {
+                Step::Left(arrival) | Step::NotLeft(arrival) => drop(touched.insert(Place(arrival.0))),
+                Step::LeftPlace(place) | Step::NotLeftPlace(place) => drop(touched.insert(*place)),
+                Step::LeftPlacesCalled(_, gone) => touched.extend(gone),
+                Step::LeftPlacesFound(..) => found = true,
+                Step::Entered(..) | Step::Forgotten(_) | Step::Admission(..) => {}
+            }
             self.take_back(step);
         }
         let drawn = core.draw() != self.core.draw();
@@ -78,6 +86,14 @@ impl Queue {
         self.fit_lines();
         if drawn {
             self.shuffle();
+        }
+        // A place is vacant by what is written of the sale, too.
+        if drawn || found {
+            for lane in self.core.lines.lanes() {
+                self.find_vacant(lane);
+            }
+        } else {
+            touched.into_iter().for_each(|place| self.settle_vacant(place));
         }
         self.health = health;
         self.backlogs = backlogs;

@@ -246,20 +246,44 @@ impl Queue {
         if self.awaits_absent() {
             return Vacant::default();
         }
-        let line = &self.core.lines[lane];
-        let (drawn, left) = (line.drawn().end, &self.lines[lane].left_places);
-        let uncalled = |range: &Range<u64>| {
-            let end = range.end.max(drawn);
-            left.range(Place(range.start.max(drawn))..Place(end)).copied()
+        self.lines[lane].vacant.told()
+    }
+
+    /// The place is one of those that are told as vacant, once that is done.
+    fn is_vacant(&self, place: Place) -> bool {
+        let lane = place.lane();
+        let (Some(core), Some(line)) = (self.core.lines.get(lane), self.lines.get(lane)) else {
+            return false;
         };
         // Past the draw, place and arrival are one number.
-        let is_missing = |place: &Place| !self.left.contains(&Arrival(place.0));
-        Vacant::of(line.skipped.iter().flat_map(uncalled).filter(is_missing))
+        let arrival = Arrival(place.0);
+        line.left_places.contains(&place)
+            && core.drawn().end <= place.0
+            && self.was_skipped(arrival)
+            && !self.left.contains(&arrival)
+    }
+
+    /// Finds out anew whether the place is vacant.
+    pub(super) fn settle_vacant(&mut self, place: Place) {
+        let vacant = self.is_vacant(place);
+        let Some(line) = self.lines.get_mut(place.lane()) else { return };
+        if vacant {
+            line.vacant.insert(place);
+        } else {
+            line.vacant.remove(place);
+        }
+    }
+
+    /// The same of all places of a lane.
+    pub(super) fn find_vacant(&mut self, lane: Lane) {
+        let left = self.lines[lane].left_places.iter().copied();
+        self.lines[lane].vacant = left.filter(|place| self.is_vacant(*place)).collect();
     }
 
     /// Nobody is missing at a place any more.
     pub(super) fn drop_left_place(&mut self, place: Place) {
         if self.lines[place.lane()].left_places.remove(&place) {
+            self.settle_vacant(place);
             self.note(|| Step::NotLeftPlace(place));
         }
     }

@@ -74,6 +74,16 @@ impl<'q> Comparable<'q> {
         assert_eq!(maps.map(VisitorMap::len).sum::<usize>(), records.len());
         let found = |record: &JoinRecord| queue.map(record.arrival).unwrap().get(&record.visitor);
         assert!(records.iter().all(|record| found(record) == Some(*record)));
+        for lane in queue.core.lines.lanes() {
+            let line = &queue.core.lines[lane];
+            let vacant = |place: &Place| {
+                place.0 >= line.drawn().end
+                    && line.skipped.iter().any(|range| range.contains(&place.0))
+                    && !queue.left.contains(&Arrival(place.0))
+            };
+            let vacant: Stretches = queue.lines[lane].left_places.iter().copied().filter(vacant).collect();
+            assert_eq!(queue.lines[lane].vacant, vacant, "{lane:?}");
+        }
         Self {
             core: &queue.core,
             definition: &queue.definition,

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::replica::Comparable;
 use super::*;
 use crate::manifest::DrawState;
 
@@ -70,6 +71,8 @@ impl World {
 
     fn truth(&self) -> Truth {
         let Rig { queue, now, .. } = &self.rig;
+        // Looks whether what is kept of vacant places is what they are.
+        drop(Comparable::of(queue));
         let view = queue.view(*now);
         let uncalled = view.serving.0..view.next_arrival.0;
         let held: BTreeSet<u64> =
@@ -130,6 +133,19 @@ impl World {
                 rig.queue.miss(lost, rig.now);
             }
         }
+        // What was done and taken back leaves no trace.
+        let before = format!("{:?}", Comparable::of(&rig.queue));
+        let rig = &mut self.rig;
+        rig.queue.begin();
+        rig.queue.tick(TickInput::default(), rig.now.plus(60_000));
+        for arrival in (0..200).step_by(7).map(Arrival) {
+            let position = rig.position(arrival);
+            let _ = rig.queue.leave(position, rig.now);
+        }
+        let ahead = Reach::beyond(&rig.queue.core, 50);
+        rig.queue.skip(&ahead, rig.now);
+        rig.queue.undo();
+        assert_eq!(format!("{:?}", Comparable::of(&rig.queue)), before);
         rig.tick();
     }
 }
