@@ -79,12 +79,15 @@ fn signer(name: &str) -> Result<SigningKey, Failure> {
     match Purpose::said(&jwk) {
         Some(said) if said == purpose => Ok(key),
         said => {
-            let said = said.map_or_else(
-                || "does not say what it is for".to_owned(),
-                |said| format!("is for \"{said}\""),
-            );
+            let (said, mend) = match said {
+                None => (
+                    "does not say what it is for".to_owned(),
+                    format!("; if it is one, adding \"ropeline\":\"{purpose}\" to its JWK is enough"),
+                ),
+                Some(said) => (format!("is for \"{said}\""), String::new()),
+            };
             Err(wrong(&format!(
-                "the key {said}, and only one for \"{purpose}\" signs invitations; `ropeline keygen {purpose}` makes one"
+                "the key {said}, and only one for \"{purpose}\" signs invitations; `ropeline keygen {purpose}` makes one{mend}"
             )))
         }
     }

@@ -180,7 +180,7 @@ fn invite_refuses_what_could_never_be_used() {
     for (name, said) in [
         ("ticket.jwk", "is for \"ticket\""),
         ("admission.jwk", "is for \"admission\""),
-        ("mute.jwk", "does not say what it is for"),
+        ("mute.jwk", "adding \"ropeline\":\"invitation\" to its JWK is enough"),
         ("invitation.public.jwk", "private part"),
     ] {
         let (code, told) = with(name).expect_err(name);
