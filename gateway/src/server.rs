@@ -177,13 +177,14 @@ async fn assemble(
         None => None,
     };
     let room = Arc::new(page::Room::new()?);
+    let one_host = matches!(config.upstream.host_header, HostHeader::Fixed(_));
     let rules = PolicyRules {
         issuer: config.queue.issuer.clone(),
         leeway: config.queue.leeway,
         api_prefix: config.queue.api_prefix.clone(),
         api_pattern: PathPattern::parse(&config.queue.api_prefix)?,
         secure_cookies: config.listen.secure_cookies(),
-        one_host: matches!(config.upstream.host_header, HostHeader::Fixed(_)),
+        one_host,
     };
     let decider = Arc::new(Decider::new(&config.edge, &config.keys, Arc::clone(&metrics))?);
     let sales = Sales::new(
@@ -256,6 +257,7 @@ async fn assemble(
         }),
         access: Arc::new(config.operator.clone()),
         api_prefix: config.queue.api_prefix.as_str().into(),
+        one_host,
     };
     let operator = OperatorService::bind(config.listen.operator, operator)?;
     Ok(Parts { gateway, carrier, returning, stopping, operator, beacons })

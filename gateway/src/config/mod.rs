@@ -40,7 +40,7 @@ pub use join_limits::JoinLimits;
 pub use limits::Limits;
 pub use listen::{Listen, Tls};
 pub use operator::OperatorAccess;
-pub use protect::check_protect;
+pub use protect::{Guarded, ROUTES_APART, check_protect, routes_of_others};
 pub use queue::QueueSettings;
 pub use read::Surroundings;
 pub use report::{Fault, Problem, Report};

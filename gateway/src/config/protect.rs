@@ -2,7 +2,7 @@
 
 use ropeline_decision::path::{self, Path};
 use ropeline_decision::{Bypass, HostName, JWKS_PATH, OtherStatus, PageStatus, PathPattern};
-use ropeline_queue::{FieldError, Protect};
+use ropeline_queue::{FieldError, Protect, SaleId};
 
 /// Checks what a sale guards, where shoppers reach the queue under `api_prefix`. Used for the file and for what an
 /// operator sends; every fault there is.
@@ -27,6 +27,55 @@ pub fn check_protect(protect: &Protect, api_prefix: &str) -> Vec<FieldError> {
         add("protect.other_status", format!("{} must be 401 or 429", protect.other_status));
     }
     faults
+}
+
+/// What to do where two sales have one route.
+pub const ROUTES_APART: &str = "give each sale paths of its own, or hosts of its own";
+
+/// What a sale guards, and what the sale is called to whoever wrote it.
+pub struct Guarded {
+    /// The sale.
+    pub sale: SaleId,
+    /// What it guards.
+    pub protect: Protect,
+    /// Where it stands.
+    pub place: String,
+}
+
+/// The routes of a sale that one of `others` has on the same host, in words: of two sales that name a path equally closely,
+/// the one whose id comes first in the alphabet gets all who come there, and the other nobody. With `one_host` all hosts are
+/// the same. Used for the file and for what an operator sends.
+pub fn routes_of_others(sale: &SaleId, protect: &Protect, one_host: bool, others: &[Guarded]) -> Vec<String> {
+    let takes = |route: &str, other: &Guarded| {
+        let (path, alone) = as_looked_at(route);
+        other.protect.routes.iter().any(|theirs| {
+            let (their_path, their_alone) = as_looked_at(theirs);
+            // One that has the path alone leaves all below it to the other.
+            let (first, second) =
+                if other.sale < *sale { (their_alone, alone) } else { (alone, their_alone) };
+            path == their_path && (second || !first)
+        })
+    };
+    let on_same_host = |other: &&Guarded| one_host || share_a_host(&protect.hosts, &other.protect.hosts);
+    let taken = protect.routes.iter().filter_map(|route| {
+        let other = others.iter().filter(on_same_host).find(|other| takes(route, other))?;
+        let first = (&other.sale).min(sale);
+        let place = &other.place;
+        Some(format!("{route:?} is a route of {place} too: all who come there wait for \"{first}\""))
+    });
+    taken.collect()
+}
+
+/// The path of a route, and whether it is without all below it.
+fn as_looked_at(route: &str) -> (String, bool) {
+    let path = route.trim_start_matches('=').trim_end_matches('/').to_ascii_lowercase();
+    (path, route.starts_with('='))
+}
+
+/// A sale that names no host has what others leave to it.
+fn share_a_host(hosts: &[String], others: &[String]) -> bool {
+    (hosts.is_empty() && others.is_empty())
+        || hosts.iter().any(|host| others.iter().any(|other| host.eq_ignore_ascii_case(other)))
 }
 
 fn route(text: &str, api_prefix: &str) -> Option<String> {

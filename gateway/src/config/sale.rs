@@ -8,7 +8,7 @@ use ropeline_queue::{
     SaleId, StoreAway, UnixMillis,
 };
 
-use super::protect::check_protect;
+use super::protect::{Guarded, ROUTES_APART, check_protect, routes_of_others};
 use super::read::{Item, Section};
 use super::report::Fault;
 use super::units::{millis, rfc3339};
@@ -29,19 +29,7 @@ pub(super) struct Beside<'a> {
 struct Taken {
     /// Ids, each with the key of its sale.
     ids: HashMap<SaleId, String>,
-    routes: Vec<TakenRoute>,
-}
-
-/// A route that a sale has on one host, or on all.
-struct TakenRoute {
-    sale: SaleId,
-    /// The key and the line.
-    place: String,
-    /// In lower case, as routes are looked at, and without `=`.
-    path: String,
-    /// Without all below it.
-    alone: bool,
-    host: Option<String>,
+    routes: Vec<Guarded>,
 }
 
 pub(super) fn read(sections: Vec<Section<'_>>, beside: Beside<'_>) -> Option<Vec<SaleDefinition>> {
@@ -76,7 +64,11 @@ fn sale(section: Section<'_>, beside: Beside<'_>, taken: &mut Taken) -> Option<S
     let id = id.or_else(|| "stand-in".parse().ok())?;
     let raw = members(&section, RawDefinition::new(id, max_active.unwrap_or(1)));
     if id_is_new {
-        routes_of_others(&section, &raw, beside.one_host, &mut taken.routes);
+        for what in routes_of_others(&raw.id, &raw.protect, beside.one_host, &taken.routes) {
+            section.fault("routes", Fault::new(what, ROUTES_APART));
+        }
+        let place = format!("{} (line {})", section.path(), section.line("routes"));
+        taken.routes.push(Guarded { sale: raw.id.clone(), protect: raw.protect.clone(), place });
     }
     if let Some(closes_at) = raw.closes_at.filter(|closes_at| *closes_at <= section.around.now) {
         let what = format!("{} has passed: the sale is over", rfc3339(closes_at.0));
@@ -154,43 +146,6 @@ fn routes(section: &Section<'_>) -> Vec<String> {
         section.fault("routes", Fault::new("names no path: the sale would guard nothing", mend));
     }
     routes.unwrap_or_default()
-}
-
-/// Notes the routes that one sale before has on the same host: of two sales that name a path equally closely, the one
-/// whose id comes first in the alphabet gets all who come there, and the other nobody.
-fn routes_of_others(section: &Section<'_>, raw: &RawDefinition, one_host: bool, taken: &mut Vec<TakenRoute>) {
-    let hosts: Vec<_> = if one_host || raw.protect.hosts.is_empty() {
-        vec![None]
-    } else {
-        raw.protect.hosts.iter().map(|host| Some(host.to_ascii_lowercase())).collect()
-    };
-    let before = taken.len();
-    for route in &raw.protect.routes {
-        let path = route.trim_start_matches('=').trim_end_matches('/').to_ascii_lowercase();
-        for host in &hosts {
-            let (alone, sale) = (route.starts_with('='), raw.id.clone());
-            let same = |other: &&TakenRoute| other.path == path && other.host == *host;
-            let other = taken.iter().take(before).filter(same).find(|other| {
-                // All below the path is still the other's.
-                let (first, second) =
-                    if other.sale < sale { (other.alone, alone) } else { (alone, other.alone) };
-                second || !first
-            });
-            if let Some(other) = other {
-                let first = other.sale.clone().min(sale.clone());
-                let what = format!(
-                    "{route:?} is a route of {} too: all who come there wait for \"{first}\"",
-                    other.place
-                );
-                section.fault(
-                    "routes",
-                    Fault::new(what, "give each sale paths of its own, or hosts of its own"),
-                );
-            }
-            let place = format!("{} (line {})", section.path(), section.line("routes"));
-            taken.push(TakenRoute { sale, place, path: path.clone(), alone, host: host.clone() });
-        }
-    }
 }
 
 /// The lanes, each a table.

@@ -80,6 +80,8 @@ pub struct Operator {
     pub access: Arc<OperatorAccess>,
     /// The path under which shoppers reach the queue: no sale may guard it.
     pub api_prefix: Arc<str>,
+    /// Whether every host names the same pages, so that two sales are not set apart by theirs.
+    pub one_host: bool,
 }
 
 /// Answers operator calls until `shutdown` is done, and then those still open.

@@ -9,7 +9,7 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header, request};
 use axum::response::{IntoResponse as _, Response};
 use ropeline_queue::{
-    ChangeRefusal, Command, DrawState, DrawView, Epoch, PauseReason, Phase, Queue, RawDefinition,
+    ChangeRefusal, Command, DrawState, DrawView, Epoch, FieldError, PauseReason, Phase, Queue, RawDefinition,
     SaleDefinition, SaleId, SaleView, Stock, Totals, Trust, UnixMillis, hex, misplaced,
 };
 use serde::de::DeserializeOwned;
@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Operator;
 use super::problem::Problem;
-use crate::config::check_protect;
+use crate::config::{Guarded, ROUTES_APART, check_protect, routes_of_others};
 
 /// A sale as an operator sees it. Times are Unix milliseconds.
 #[derive(Debug, Serialize, Deserialize)]
@@ -185,9 +185,20 @@ fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
     serde_json::from_slice(&bytes(body)?).map_err(|error| Problem::malformed(format!("The body: {error}.")))
 }
 
-/// A definition that passes the queue's checks and the gateway's, or every fault there is.
-fn checked(operator: &Operator, raw: RawDefinition) -> Result<SaleDefinition, Problem> {
+/// A definition that passes the queue's checks and the gateway's, or every fault there is. What the sale guards is held
+/// against what others guard unless it is what it guards at present.
+async fn checked(
+    operator: &Operator,
+    raw: RawDefinition,
+    present: Option<&SaleDefinition>,
+) -> Result<SaleDefinition, Problem> {
     let mut faults = check_protect(&raw.protect, &operator.api_prefix);
+    if present.is_none_or(|present| present.protect != raw.protect) {
+        let others = guarded_by_others(operator, &raw.id).await?;
+        let taken = routes_of_others(&raw.id, &raw.protect, operator.one_host, &others);
+        let fault = |what| FieldError { field: "protect.routes", message: format!("{what}; {ROUTES_APART}") };
+        faults.extend(taken.into_iter().map(fault));
+    }
     match raw.check() {
         Ok(definition) if faults.is_empty() => Ok(definition),
         Ok(_) => Err(Problem::definition(faults)),
@@ -196,6 +207,22 @@ fn checked(operator: &Operator, raw: RawDefinition) -> Result<SaleDefinition, Pr
             Err(Problem::definition(faults))
         }
     }
+}
+
+/// What the other sales guard. One that is over takes nobody from a sale whose id comes before its own, and one that cannot
+/// be read is no hindrance.
+async fn guarded_by_others(operator: &Operator, id: &SaleId) -> Result<Vec<Guarded>, Problem> {
+    let mut others = Vec::new();
+    for sale in operator.store.sales().await?.into_iter().filter(|sale| sale != id) {
+        match operator.store.view(&sale).await {
+            Ok(view) if view.phase != Phase::Closed || sale < *id => {
+                let (protect, place) = (view.definition.protect.clone(), format!("\"{sale}\""));
+                others.push(Guarded { sale, protect, place });
+            }
+            _ => {}
+        }
+    }
+    Ok(others)
 }
 
 pub(super) async fn list(State(operator): State<Operator>) -> Result<Json<SaleList>, Problem> {
@@ -207,7 +234,7 @@ pub(super) async fn list(State(operator): State<Operator>) -> Result<Json<SaleLi
 }
 
 pub(super) async fn create(State(operator): State<Operator>, body: Body) -> Result<Response, Problem> {
-    let definition = checked(&operator, read(body)?)?;
+    let definition = checked(&operator, read(body)?, None).await?;
     let mut draw_secret = [0; 32];
     getrandom::fill(&mut draw_secret).map_err(|error| Problem::internal(&error))?;
     let id = definition.id.clone();
@@ -274,7 +301,7 @@ async fn change(
         if raw.id != *id {
             return Err(Problem::from(ChangeRefusal::OtherSale));
         }
-        let definition = checked(operator, raw)?;
+        let definition = checked(operator, raw, Some(&present)).await?;
         let changed = operator.store.change(definition.clone(), Some(present)).await;
         match changed.map_err(Problem::of_order)? {
             Err(ChangeRefusal::Overtaken) => continue,

@@ -82,6 +82,7 @@ async fn start_on(
         gateway: Arc::clone(&watched) as Arc<dyn Gateway>,
         access: Arc::new(OperatorAccess { token: OperatorToken::parse(TOKEN).unwrap(), metrics_open }),
         api_prefix: "/api/v1/queue".into(),
+        one_host: false,
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -464,6 +465,32 @@ async fn a_reason_that_does_not_read_as_it_is_written_is_refused_and_named() {
     assert!(problem["detail"].as_str().unwrap().contains("U+202D"), "{problem}");
     let (status, paused) = running.post(&format!("{path}/pause"), json!({ "reason": "שוב בעוד רגע" })).await;
     assert_eq!((status, &paused["sale"]["phase"]), (200, &json!("paused")));
+}
+
+#[tokio::test]
+async fn a_route_that_another_sale_has_already_is_refused() {
+    let running = start(false).await;
+    let sale =
+        |id: &str, route: &str| json!({ "id": id, "max_active": 10, "protect": { "routes": [route] } });
+    let create = async |id: &str, route: &str| running.post("/api/v1/operator/sales", sale(id, route)).await;
+    assert_eq!(create("hat", "/sale").await.0, 201);
+    let (status, problem) = create("tee", "/SALE").await;
+    assert_eq!((status, &problem["code"]), (422, &json!("definition_invalid")));
+    let said = "\"/SALE\" is a route of \"hat\" too: all who come there wait for \"hat\"; give each sale paths of its own";
+    assert!(problem["errors"][0]["message"].as_str().unwrap().starts_with(said), "{problem}");
+    assert_eq!(problem["errors"][0]["field"], "protect.routes");
+
+    assert_eq!(create("tee", "/tee").await.0, 201);
+    let put = async |route: &str| {
+        running.call(Method::PUT, "/api/v1/operator/sales/tee", Some(sale("tee", route))).await
+    };
+    assert_eq!(put("/sale").await.0, 422);
+    assert_eq!(put("/tee/new").await.0, 200, "its own routes are in its way");
+
+    // A sale that is over is left alone by those before it, and can take nobody from those who come to it first.
+    assert_eq!(running.call(Method::POST, "/api/v1/operator/sales/hat/close", None).await.0, 200);
+    assert_eq!(create("cap", "/sale").await.0, 201);
+    assert_eq!(create("vest", "/sale").await.0, 422);
 }
 
 #[tokio::test]
