@@ -11,6 +11,7 @@ use crate::cookies::CookieStyle;
 use crate::edge::decider::Decider;
 use crate::feedback::Sink;
 use crate::identity::Identifier;
+use crate::invitations::UsedInvitations;
 use crate::issuer::Issuer;
 use crate::join_guard::JoinGuard;
 use crate::keys::Keys;
@@ -35,6 +36,8 @@ pub struct Gateway {
     pub verified: Verified,
     /// Knows what a first number costs.
     pub guard: JoinGuard,
+    /// Those that have brought a number, and bring no other for nothing.
+    pub invitations: UsedInvitations,
     /// Makes out visitors.
     pub identifier: Arc<Identifier>,
     /// Renders rooms.

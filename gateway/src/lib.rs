@@ -20,6 +20,7 @@ pub mod framing;
 pub mod gateway;
 pub mod http_client;
 pub mod identity;
+pub mod invitations;
 pub mod issuer;
 pub mod join_guard;
 pub mod keys;

@@ -32,6 +32,7 @@ use crate::edge::export::Exporter;
 use crate::feedback;
 use crate::gateway::Gateway;
 use crate::identity::{Identifier, VisitorCookies};
+use crate::invitations::UsedInvitations;
 use crate::issuer::Issuer;
 use crate::join_guard::JoinGuard;
 use crate::measured::MeasuredStore;
@@ -221,6 +222,7 @@ async fn assemble(
         jwks: config.keys.published()?.to_jwks().into(),
         keys: Arc::clone(&config.keys),
         guard: JoinGuard::new(config.limits.join.clone(), config.visitor.cookie_secrets.clone()),
+        invitations: UsedInvitations::new(),
         issuer: Issuer::new(config.queue.issuer.clone(), Arc::clone(&config.keys)),
         identifier: Arc::new(Identifier::new(visitor_cookies, cookies, accounts)),
         room,

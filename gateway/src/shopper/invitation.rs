@@ -10,13 +10,22 @@ use crate::page::Uninvited;
 use crate::problem::Problem;
 use crate::sales::LiveSale;
 
+/// What a good invitation says.
+#[derive(Clone, Copy)]
+pub(super) struct Good {
+    /// What the queue is told of it.
+    pub(super) invited: Invited,
+    /// Which one it is.
+    pub(super) name: VisitorKey,
+}
+
 /// What a good invitation says; or why this one is not good, for this visitor and sale.
 pub(super) fn check(
     gateway: &Gateway,
     sale: &LiveSale,
     visitor: &Visitor,
     invitation: &str,
-) -> Result<Invited, Uninvited> {
+) -> Result<Good, Uninvited> {
     let keys = gateway.keys.invitation.as_ref().ok_or(Uninvited::Invalid)?;
     let claims = keys.invitation(invitation.trim()).map_err(|_| Uninvited::Invalid)?;
     claims.accept(sale.id.as_str(), gateway.queue.leeway, gateway.now_s()).map_err(
@@ -30,13 +39,14 @@ pub(super) fn check(
     let definition = &sale.showing().view.definition;
     let lane = definition.each_lane().find(|(_, lane)| lane.invitation && lane.name.as_str() == claims.lane);
     let (lane, _) = lane.ok_or(Uninvited::OtherLane)?;
+    let name = VisitorKey::of_invitation(&sale.id, &claims.jti);
     let once = match &claims.sub {
         // It names its visitor, who has one ticket in any case.
         Some(subject) if *subject == visitor.subject => None,
         Some(_) => return Err(Uninvited::OtherVisitor),
-        None => Some(VisitorKey::of_invitation(&sale.id, &claims.jti)),
+        None => Some(name),
     };
-    Ok(Invited { lane, once })
+    Ok(Good { invited: Invited { lane, once }, name })
 }
 
 /// The problem document. Its code never changes its spelling.

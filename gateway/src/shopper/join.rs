@@ -10,6 +10,7 @@ use ropeline_store::Join;
 use ropeline_token::IssueError;
 use serde::Serialize;
 
+use super::invitation::Good;
 use super::standing::{self, StandingDocument};
 use super::{
     Call, Held, fields, find, held, invitation, proof, put_back, reachable, room, unavailable, unidentified,
@@ -49,10 +50,10 @@ pub(super) async fn answer(
     }
     let visitor = gateway.identifier.known_or_new(&fields).map_err(|error| unidentified(&sale, &error))?;
 
-    let invited = match &call.invitation {
+    let shown = match &call.invitation {
         None => None,
         Some(shown) => match invitation::check(gateway, &sale, &visitor, shown) {
-            Ok(invited) => Some(invited),
+            Ok(good) => Some(good),
             Err(why) => return uninvited(gateway, &sale, head, call, why),
         },
     };
@@ -61,6 +62,7 @@ pub(super) async fn answer(
         put_back(gateway, &sale, held).await?;
     }
     let key = VisitorKey::derive(&sale.id, &visitor.subject);
+    let invited = shown.map(|good| good.invited);
     let join = Join { visitor: key, again: call.again, invited, known_only: false };
     let mut own = None;
     if let (Some(held), None) = (&held, invited) {
@@ -68,7 +70,7 @@ pub(super) async fn answer(
     }
     let (mut joined, owing) = match own {
         Some(joined) => (joined, None),
-        None => charged(gateway, &sale, client, call, &visitor.subject, join).await?,
+        None => charged(gateway, &sale, client, call, &visitor.subject, (join, shown)).await?,
     };
     if let (Ok(Joined { arrival, new: true, .. }), Some(held)) = (&joined, &held)
         && *arrival != held.arrival()
@@ -131,17 +133,18 @@ async fn its_own(
     Ok(Some(joined).filter(|joined| *joined != Err(JoinRefusal::NotKnown)))
 }
 
-/// Joins for what a new number costs, which is given back when none comes of it; says what is still to be paid. An invitation is good for one by itself.
+/// Joins for what a new number costs, which is given back when none comes of it; says what is still to be paid. An invitation is
+/// taken instead, for the first number that it brings at this gateway.
 async fn charged(
     gateway: &Gateway,
     sale: &LiveSale,
     client: Option<IpAddr>,
     call: &Call,
     subject: &str,
-    join: Join,
+    (join, shown): (Join, Option<Good>),
 ) -> Result<(Result<Joined, JoinRefusal>, Option<Owing>), Problem> {
     let bound = Bound { sale: sale.id.as_str(), visitor: subject };
-    let fare = if join.invited.is_some() {
+    let fare = if shown.is_some_and(|good| !gateway.invitations.contains(&good.name)) {
         Fare::Unlimited
     } else {
         gateway.guard.charge(client, call.proof.as_deref(), bound, gateway.clock.now())
@@ -151,6 +154,9 @@ async fn charged(
     let outcome = outcome(joined.as_ref().ok());
     if matches!(fare, Fare::Proven(..)) && outcome == Outcome::New {
         gateway.metrics.proof(sale.id.as_str(), "accepted");
+    }
+    if let (Outcome::New, Some(good)) = (outcome, shown) {
+        gateway.invitations.insert(good.name);
     }
     let owing = if let Fare::Owing(owing) = &fare { Some(*owing) } else { None };
     gateway.guard.settle(fare, bound, outcome);

@@ -507,3 +507,39 @@ async fn case_12_who_was_invited_is_no_suspect() {
     assert_eq!(shows("a forged one").await.problem(), "invitation_invalid");
     assert_eq!(join(&house.visitor(), CROWDED).await.problem(), "proof_required");
 }
+
+/// Leaving gives an invitation back, and the number that it brings then costs what it costs anybody.
+#[tokio::test]
+async fn case_12_an_invitation_brings_no_number_after_number_for_nothing() {
+    let lanes =
+        r#"[{ name = "everybody", share = 20 }, { name = "members", share = 80, invitation = true }]"#;
+    let house = House::with(sale_not_yet_open().set("lanes", lanes), |settings| {
+        guarded(settings).set("keys", "invitation", r#"["keys/invitation.public.jwk"]"#)
+    })
+    .await;
+    crowd_the_network(&house).await;
+    let jwk = std::fs::read(house.gateway.folder().join("keys/invitation.jwk")).unwrap();
+    let claims = InvitationClaims {
+        aud: SALE.to_owned(),
+        lane: "members".to_owned(),
+        jti: "a".to_owned(),
+        sub: None,
+        nbf: None,
+        exp: 4_000_000_000,
+    };
+    let invitation = SigningKey::from_jwk(&jwk).unwrap().sign_invitation(&claims).unwrap();
+    let visitor = house.visitor().only_at(&house.gateway.nodes()[0]);
+    let joins = async |more: Value| {
+        let mut document = json!({ "sale": SALE, "invitation": invitation });
+        document.as_object_mut().unwrap().append(&mut more.as_object().unwrap().clone());
+        post(&visitor, CROWDED, JOIN, &document).await
+    };
+    let first = joins(json!({})).await.json();
+    assert_eq!(first["lane"], "members", "{first}");
+    assert_eq!(joins(json!({})).await.json()["arrival"], first["arrival"], "another tab is another number");
+    assert_eq!(visitor.leave(SALE).await.status, StatusCode::NO_CONTENT);
+    let again = joins(json!({})).await;
+    assert_eq!(again.problem(), "proof_required");
+    let second = joins(json!({ "proof": solve(&asked(&again)) })).await.json();
+    assert_eq!(second["lane"], "members", "{second}");
+}
