@@ -17,14 +17,18 @@ use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server};
 use pingora::services::background::background_service;
 use pingora::services::listening::Service;
-use ropeline_decision::PathPattern;
+use ropeline_decision::{PathPattern, Policy};
 use ropeline_store::{Clock, EmbeddedStore, QueueStore, StoreError, SystemClock};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::beacon::{BeaconWatch, Relays};
 use crate::client_address::TrustedProxies;
-use crate::config::{Config, HostHeader, Store};
+use crate::config::{Config, HostHeader, Store, Tls};
 use crate::cookies::CookieStyle;
 use crate::downstream::Guarded;
 use crate::edge::decider::Decider;
@@ -67,6 +71,9 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
     can_listen("listen.operator", config.listen.operator)?;
     for address in &config.listen.shop {
         can_listen("listen.shop", *address)?;
+    }
+    if let Some(tls) = &config.listen.tls {
+        can_speak(tls)?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -153,6 +160,17 @@ fn can_listen(key: &str, address: SocketAddr) -> anyhow::Result<()> {
         .with_context(|| format!("{key}: cannot listen on {address}"))
 }
 
+/// Reads what the listeners speak TLS with. Pingora would do so once it runs, and go on without the listener.
+fn can_speak(tls: &Tls) -> anyhow::Result<()> {
+    let chain = || CertificateDer::pem_file_iter(&tls.certificate)?.collect::<Result<Vec<_>, _>>();
+    let chain = chain().with_context(|| format!("listen.tls.certificate: {}", tls.certificate.display()))?;
+    let key = PrivateKeyDer::from_pem_file(&tls.private_key)
+        .with_context(|| format!("listen.tls.private_key: {}", tls.private_key.display()))?;
+    CertifiedKey::from_der(chain, key, &ring::default_provider())
+        .map(drop)
+        .context("listen.tls: name a certificate chain, leaf first, and the private key that belongs to it")
+}
+
 struct Parts {
     gateway: Arc<Gateway>,
     carrier: feedback::Carrier,
@@ -168,6 +186,7 @@ async fn assemble(
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Parts> {
+    let listener = operator::bind(config.listen.operator)?;
     let upstream = Upstream::resolve(&config.upstream.address.to_string())
         .await
         .context("upstream.address: name a shop that can be resolved")?;
@@ -196,6 +215,14 @@ async fn assemble(
         Arc::clone(&decider),
         config.sales.clone(),
     );
+    let fits = |policy: &Arc<Policy>| {
+        decider.take(policy).context(
+            "edge.module: it does not take the sales as they are; edge.mode = \"native\" decides without it",
+        )
+    };
+    // Before the store is told of any sale: a start that fails leaves none behind.
+    fits(&Arc::new(sales.policy_of_configuration(clock.now())))?;
+    let (jwks, exporter) = (config.keys.published()?.to_jwks().into(), Exporter::new(&config.keys)?);
     match begin(&sales).await {
         Err(error @ StoreError::Unavailable { .. }) if config.store.is_shared() => {
             tracing::error!(%error, "the queue's store is away; the gateway starts, and joins when it comes back");
@@ -205,9 +232,7 @@ async fn assemble(
     if !sales.are_complete() {
         sales.stand_in(clock.now());
     }
-    decider.take(&sales.policy()).context(
-        "edge.module: it does not take the sales as they are; edge.mode = \"native\" decides without it",
-    )?;
+    fits(&sales.policy())?;
     let sales = Arc::new(sales);
 
     let cookies = CookieStyle { secure: config.listen.secure_cookies() };
@@ -219,7 +244,7 @@ async fn assemble(
         store: Arc::clone(&store),
         sales: Arc::clone(&sales),
         verified: Verified::new(config.keys.admission.set().clone(), config.keys.ticket.set().clone()),
-        jwks: config.keys.published()?.to_jwks().into(),
+        jwks,
         keys: Arc::clone(&config.keys),
         guard: JoinGuard::new(config.limits.join.clone(), config.visitor.cookie_secrets.clone()),
         invitations: UsedInvitations::new(),
@@ -255,13 +280,13 @@ async fn assemble(
             sales,
             stopping: stopping.clone(),
             clock: Arc::clone(&gateway.clock),
-            exporter: Exporter::new(&config.keys)?,
+            exporter,
         }),
         access: Arc::new(config.operator.clone()),
         api_prefix: config.queue.api_prefix.as_str().into(),
         one_host,
     };
-    let operator = OperatorService::bind(config.listen.operator, operator)?;
+    let operator = OperatorService::new(listener, operator);
     Ok(Parts { gateway, carrier, returning, stopping, operator, beacons })
 }
 

@@ -99,6 +99,34 @@ fn a_gateway_whose_address_is_taken_does_not_touch_the_store() {
 }
 
 #[test]
+fn a_gateway_that_cannot_speak_tls_does_not_touch_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let printed = good(&["keygen", "--dir", text(&folder.path().join("keys"))]);
+    let file = folder.path().join("ropeline.toml");
+    let config = format!(
+        "[listen]\nshop = [\"127.0.0.1:0\"]\noperator = \"127.0.0.1:0\"\n\
+         tls = {{ certificate = \"c.pem\", private_key = \"k.pem\" }}\n\
+         [upstream]\naddress = \"127.0.0.1:1\"\n{printed}\
+         [store]\npath = \"queue.redb\"\n[[sale]]\nid = \"drop\"\nmax_active = 1\n"
+    );
+    fs::write(&file, config).unwrap();
+    let made = || rcgen::generate_simple_self_signed(["shop.example".to_owned()]).unwrap();
+    let (one, other) = (made(), made());
+    let cut = "-----BEGIN CERTIFICATE-----\n";
+    let key = |made: &rcgen::CertifiedKey<rcgen::KeyPair>| made.signing_key.serialize_pem();
+    for (chain, key, said) in [
+        (cut.to_owned(), key(&one), "listen.tls.certificate"),
+        (one.cert.pem(), "-----BEGIN PRIVATE KEY-----\n".to_owned(), "listen.tls.private_key"),
+        (one.cert.pem(), key(&other), "the private key that belongs to it"),
+    ] {
+        fs::write(folder.path().join("c.pem"), chain).unwrap();
+        fs::write(folder.path().join("k.pem"), key).unwrap();
+        bad(&["serve", "-c", text(&file)], 3, said);
+        assert!(!folder.path().join("queue.redb").exists(), "{said}");
+    }
+}
+
+#[test]
 fn keygen_overwrites_nothing_and_leaves_no_half_set() {
     let folder = tempfile::tempdir().unwrap();
     let dir = text(folder.path());

@@ -169,6 +169,14 @@ impl Sales {
         self.renew_policy();
     }
 
+    /// The policy that follows from the configured sales alone.
+    #[must_use]
+    pub fn policy_of_configuration(&self, now: UnixMillis) -> Policy {
+        let view = |definition: &SaleDefinition| Queue::create(definition.clone(), [0; 32], now).view(now);
+        let views: Vec<SaleView> = self.configured.iter().map(view).collect();
+        self.rules.policy(&views)
+    }
+
     /// Whether the store was reached since the start and one of its sales at least could be read, if it has any.
     #[must_use]
     pub fn have_begun(&self) -> bool {
