@@ -78,8 +78,8 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     // A store on a server has tasks and connections, which go on as long as anybody may call.
-    let home = config.store.is_shared().then(store_runtime).transpose()?;
-    let home = home.as_ref().map_or_else(|| runtime.handle(), Runtime::handle);
+    let own = config.store.is_shared().then(store_runtime).transpose()?;
+    let home = own.as_ref().map_or_else(|| runtime.handle(), Runtime::handle);
     let metrics = Arc::new(Metrics::new()?);
     let store = runtime.block_on(open_store(config, &clock, home))?;
     let store: Arc<dyn QueueStore> = Arc::new(MeasuredStore::new(store, Arc::clone(&metrics)));
@@ -89,6 +89,11 @@ pub fn run(config: &Config, order: Order) -> anyhow::Result<()> {
     // Those who start after this one need not wait until it counts as gone.
     if let Ok(Err(error)) = runtime.block_on(async { timeout(LAST, store.part()).await }) {
         tracing::debug!(%error, "the other gateways were not told of the end");
+    }
+    drop(store);
+    if let Some(own) = own {
+        // Who was answered has it on record. A checkpoint's folder that hangs is waited for no longer.
+        own.shutdown_timeout(LAST);
     }
     ended
 }

@@ -1,6 +1,7 @@
 //! Redis goes, and comes back.
 
 use std::net::Ipv4Addr;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use ropeline_tests::gateway::{Gateway, Sale, Servers, Settings, Store};
 use ropeline_tests::http;
 use ropeline_tests::shop::{BODY, Shop};
 use ropeline_tests::visitor::Visitor;
-use ropeline_tests::wait::{until, within};
+use ropeline_tests::wait::{PATIENCE, until, within};
 use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -204,6 +205,21 @@ async fn a_redis_that_hangs_with_many_sales_leaves_every_gateway_ready_and_every
         until("every sale is back", || async { (node.readiness().await.1 == "ready\n").then_some(()) }).await;
     }
     joined(&gateway).await;
+}
+
+#[tokio::test]
+async fn a_gateway_whose_checkpoint_hangs_ends_when_it_is_told_to() {
+    let mut place = Place::open(sale_for_one()).await;
+    // Nobody reads there: whoever opens it to write waits without end, as for a disk that does not answer.
+    let hangs = place.gateway.folder().join("checkpoint/hat.lock");
+    assert!(Command::new("mkfifo").arg(hangs).status().unwrap().success());
+    for _ in 0..place.gateway.nodes().len() {
+        let hat = json!({ "id": "hat", "max_active": 1 });
+        let (status, said) =
+            place.gateway.operator(reqwest::Method::POST, "/api/v1/operator/sales", Some(&hat)).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{said}");
+    }
+    place.gateway.process().stop(PATIENCE).await;
 }
 
 #[tokio::test]
