@@ -289,7 +289,7 @@ async fn an_address_that_is_taken_is_refused_at_the_start() {
 async fn told_to_stop_it_turns_new_shoppers_away_and_lets_those_under_way_finish() {
     let sale = Sale::new("drop", &["/sale"]);
     let (shop, mut gateway) =
-        with(sale, |settings| settings.set("limits", "shutdown_grace", r#""4s""#)).await;
+        with(sale, |settings| settings.set("limits", "shutdown_grace", r#""16s""#)).await;
     let visitor = Visitor::new(&gateway);
     visitor.join("drop").await;
     until("the visitor is in", || async { (visitor.claim("drop").await.status == 200).then_some(()) }).await;

@@ -253,7 +253,8 @@ async fn is_not_held_up(place: &RedisCheckpoint, check: impl FnOnce(Result<(), S
         #[cfg(feature = "postgres")]
         RedisCheckpoint::Postgres(_) => open(place),
     };
-    let waited = tokio::time::timeout(Duration::from_secs(9), waits.look(&id, |_| Ok((None, ())))).await;
+    // Longer than either is patient. The other one lets go after that alone.
+    let waited = tokio::time::timeout(Duration::from_secs(60), waits.look(&id, |_| Ok((None, ())))).await;
     drop(go_on);
     check(waited.expect("it is held up"));
     held.await.unwrap();
