@@ -191,7 +191,6 @@ async fn assemble(
     metrics: Arc<Metrics>,
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Parts> {
-    let listener = operator::bind(config.listen.operator)?;
     let upstream = Upstream::resolve(&config.upstream.address.to_string())
         .await
         .context("upstream.address: name a shop that can be resolved")?;
@@ -291,7 +290,7 @@ async fn assemble(
         api_prefix: config.queue.api_prefix.as_str().into(),
         one_host,
     };
-    let operator = OperatorService::new(listener, operator);
+    let operator = OperatorService::bind(config.listen.operator, operator)?;
     Ok(Parts { gateway, carrier, returning, stopping, operator, beacons })
 }
 

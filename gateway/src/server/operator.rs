@@ -1,6 +1,6 @@
 //! The operator listener as a service beside the proxy.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,25 +26,20 @@ const SKEW_MS: u64 = 5_000;
 /// Runs the operator listener.
 pub(super) struct OperatorService {
     operator: Operator,
-    listener: Mutex<Option<TcpListener>>,
+    listener: Mutex<Option<std::net::TcpListener>>,
 }
 
 impl OperatorService {
-    /// Answers whoever comes to this listener.
-    pub(super) fn new(listener: TcpListener, operator: Operator) -> Self {
-        Self { operator, listener: Mutex::new(Some(listener)) }
+    /// Takes the address now, so that a taken one stops the start and not the first call.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub(super) fn bind(address: SocketAddr, operator: Operator) -> anyhow::Result<Self> {
+        let listener = std::net::TcpListener::bind(address)
+            .with_context(|| format!("listen.operator: cannot listen on {address}"))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { operator, listener: Mutex::new(Some(listener)) })
     }
-}
-
-/// Takes the address now, so that a taken one stops the start and not the first call.
-///
-/// # Errors
-/// When the address cannot be had.
-pub(super) fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    let listener =
-        TcpListener::bind(address).with_context(|| format!("listen.operator: cannot listen on {address}"))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }
 
 #[async_trait]
