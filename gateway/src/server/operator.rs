@@ -102,18 +102,19 @@ impl operator::Gateway for Watch {
                 sale.id
             ));
         }
-        if let Some(amiss) = amiss.filter(|_| !self.sales.are_complete()) {
+        if let Some(amiss) = amiss.as_ref().filter(|_| !self.sales.are_complete()) {
             return Ok(Some(format!(
                 "{amiss}; until it can, what no sale protects that is known here is answered 503"
             )));
         }
         // As far as is known it is away for every gateway that shares it. Without any of them, not even those who are
         // admitted could pass.
-        Ok(sales.iter().find(|sale| sale.is_away()).map(|sale| {
+        let away = sales.iter().find(|sale| sale.is_away()).map(|sale| {
             let seconds = sale.since_tick().as_secs();
             let why = sale.trouble().map(|error| format!(": {error}")).unwrap_or_default();
             format!("sale {}: the queue's store is away, and was reached {seconds} s ago{why}", sale.id)
-        }))
+        });
+        Ok(away.or(amiss))
     }
 
     fn edge_settings(&self, upstream: Upstream) -> Result<Settings, NoSettings> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
 use ropeline_test_redis::{Durable, Server};
-use ropeline_tests::gateway::{Gateway, Sale, Servers, Settings, Store};
+use ropeline_tests::gateway::{Gateway, Node, Sale, Servers, Settings, Store};
 use ropeline_tests::http;
 use ropeline_tests::shop::{BODY, Shop};
 use ropeline_tests::visitor::Visitor;
@@ -205,6 +205,74 @@ async fn a_redis_that_hangs_with_many_sales_leaves_every_gateway_ready_and_every
         until("every sale is back", || async { (node.readiness().await.1 == "ready\n").then_some(()) }).await;
     }
     joined(&gateway).await;
+}
+
+/// Orders something at this gateway.
+async fn order(gateway: &Gateway, node: &Node, command: &str) -> StatusCode {
+    let url = format!("http://{}/api/v1/operator/sales/{SALE}/{command}", node.operator_address());
+    let request = http::client().post(url).bearer_auth(gateway.operator_token()).json(&json!({}));
+    request.send().await.unwrap().status()
+}
+
+/// Each way in which a Redis, or the checkpoint, can be read and not written.
+#[tokio::test]
+async fn a_store_that_takes_no_writes_is_away_until_it_does() {
+    let place = Place::open(sale_for_one()).await;
+    let inside = joined(&place.gateway).await;
+    admitted(&inside).await;
+    let waiting = joined(&place.gateway).await;
+    let mut before = waiting.status(SALE).await.json();
+    let set = |name: &str, value: &str| {
+        place.redis.ask(&["CONFIG", "SET", name, value]);
+    };
+    let checkpoint = place.gateway.folder().join("checkpoint");
+    let aside = place.gateway.folder().join("aside");
+    let ways: [(&str, &dyn Fn(bool)); 3] = [
+        ("maxmemory", &|broken| set("maxmemory", if broken { "1" } else { "0" })),
+        ("replicas", &|broken| set("min-replicas-to-write", if broken { "1" } else { "0" })),
+        ("checkpoint", &|broken| {
+            let (from, to) = if broken { (&checkpoint, &aside) } else { (&aside, &checkpoint) };
+            std::fs::rename(from, to).unwrap();
+        }),
+    ];
+    for (what, set_broken) in ways {
+        set_broken(true);
+        for node in place.gateway.nodes() {
+            // Whoever comes first finds out. The checkpoint allows as many joins as there are here, and no order.
+            until("a write comes to nothing", || async {
+                let stranger = Visitor::new(&place.gateway).only_at(node);
+                let status = match what {
+                    "checkpoint" => order(&place.gateway, node, "sold-out").await,
+                    _ => stranger.join(SALE).await.status,
+                };
+                (status == StatusCode::SERVICE_UNAVAILABLE).then_some(())
+            })
+            .await;
+        }
+        place.all_say(true).await;
+        assert_eq!(place.metric("ropeline_store_up{sale=\"drop\"}").await, "0", "{what}");
+        for node in place.gateway.nodes() {
+            let (status, text) = node.readiness().await;
+            assert!(status == StatusCode::OK && text.contains("store is away"), "{what}: {status} {text}");
+            assert!(text.contains(what), "{text}");
+            let page = Visitor::new(&place.gateway).only_at(node).visit(PAGE).await;
+            assert!(page.text().contains(WORDS), "{what}: {}", page.text());
+            assert_eq!(inside.visit(PAGE).await.text(), BODY, "{what}");
+        }
+
+        // Nobody has to come for that to be over.
+        set_broken(false);
+        place.all_say(false).await;
+        assert_eq!(place.metric("ropeline_store_up{sale=\"drop\"}").await, "1", "{what}");
+        let after = waiting.status(SALE).await.json();
+        assert_eq!((&after["arrival"], &after["place"]), (&before["arrival"], &before["place"]), "{what}");
+        let late = joined(&place.gateway).await.status(SALE).await.json();
+        assert!(number(&late["arrival"]) > number(&before["arrival"]), "{what}: a number was given twice");
+        before = after;
+    }
+    inside.leave(SALE).await;
+    admitted(&waiting).await;
+    assert_eq!(waiting.visit(PAGE).await.text(), BODY);
 }
 
 #[tokio::test]

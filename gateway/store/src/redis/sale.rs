@@ -155,6 +155,9 @@ pub(super) struct Sale {
     pub(super) put_backs: PutBacks,
     /// What the checkpoint is known to allow.
     marked: Mark,
+    /// The last batch came to nothing. Until something is committed, each batch commits something, whatever its calls change:
+    /// where nothing can be written, who ticks and changes nothing is told the same as who joins.
+    unproven: bool,
     clock: Option<Steady>,
     /// What this gateway is called on the list of turns.
     pub(super) name: String,
@@ -177,6 +180,7 @@ impl Sale {
             lost: None,
             put_backs: PutBacks::default(),
             marked: Mark::default(),
+            unproven: false,
             clock: None,
             name,
             waiting: false,
@@ -204,6 +208,7 @@ impl Sale {
                 self.replica = None;
                 self.former.clear();
             }
+            self.unproven |= outcome.is_err();
             if outcome.is_err() && !unknown && !self.shared.link.is_connected() {
                 // Who waited behind them has waited for the same server.
                 while let Ok(call) = inbox.try_recv() {
@@ -236,7 +241,7 @@ impl Sale {
             let Some(replica) = &mut self.replica else { return Err(unreadable("everything")) };
             let orders = replica.queue.core().orders();
             if !self.marked.is_of(replica.generation, &replica.line) {
-                reach(&self.shared, &self.id, replica, orders, &mut self.marked).await?;
+                reach(&self.shared, &self.id, replica, orders, &mut self.marked, false).await?;
             }
             let forgotten = replica.queue.forgotten();
             replica.queue.begin();
@@ -265,7 +270,7 @@ impl Sale {
                 return Err(fault());
             };
             // What was ordered in a commit that failed is settled by the next one, even where nothing else is new.
-            changes.core |= self.marked.reach.has_later_orders(replica.queue.core());
+            changes.core |= self.unproven || self.marked.reach.has_later_orders(replica.queue.core());
             let moves = self.spreading.done(replica);
             if changes.is_empty() && moves.is_none() {
                 replica.queue.keep();
@@ -275,11 +280,11 @@ impl Sale {
                 }
                 continue;
             }
-            if let Err(error) = reach(&self.shared, &self.id, replica, orders, &mut self.marked).await {
+            let (marked, nonce) = (&mut self.marked, nonce()?);
+            if let Err(error) = reach(&self.shared, &self.id, replica, orders, marked, self.unproven).await {
                 replica.queue.undo();
                 return Err(error);
             }
-            let nonce = nonce()?;
             let mut writes = Writes::new(&self.id, &replica.base, &replica.spread, &changes, &forgotten);
             match moves {
                 Some(Done::Copied { groups, again }) => {
@@ -312,6 +317,7 @@ impl Sale {
             };
             let counts = &self.shared.counts;
             if standing.status == Status::Done {
+                self.unproven = false;
                 counts.waited(let_pass(self.turn.take(), replica));
                 replica.queue.keep();
                 replica.version += 1;
@@ -333,6 +339,7 @@ impl Sale {
                 let (update, nonces) = standing.update()?;
                 if nonces.first() == Some(&nonce) {
                     // It was sent twice, and took effect the first time.
+                    self.unproven = false;
                     counts.waited(let_pass(self.turn.take(), replica));
                     replica.queue.keep();
                     self.take_in(&standing, update)?;
@@ -508,18 +515,21 @@ fn let_pass(turn: Option<Turn>, replica: &Replica) -> u64 {
     turn.map_or(0, |turn| replica.version.saturating_sub(turn.since))
 }
 
-/// Has the checkpoint allow what is about to be committed after a version that had so many `orders`.
+/// Has the checkpoint allow what is about to be committed after a version that had so many `orders`; if need be `anew`, whether or
+/// not it does already.
 async fn reach(
     shared: &Shared,
     sale: &SaleId,
     replica: &Replica,
     orders: u64,
     marked: &mut Mark,
+    anew: bool,
 ) -> Result<(), StoreError> {
     let Some(checkpoint) = &shared.checkpoint else { return Ok(()) };
     let Replica { queue, generation, line, version, .. } = replica;
-    if !marked.is_of(*generation, line) || !marked.allows(queue, *version, orders) {
-        *marked = checkpoint.reach(sale, *generation, Known::after(line, *version, orders, queue)).await?;
+    if anew || !marked.is_of(*generation, line) || !marked.allows(queue, *version, orders) {
+        let known = Known::after(line, *version, orders, queue);
+        *marked = checkpoint.reach(sale, *generation, known.anew_if(anew)).await?;
     }
     Ok(())
 }
