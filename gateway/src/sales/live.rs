@@ -210,6 +210,7 @@ impl LiveSale {
     /// Shows a newer view; `true` when the policy follows from what changed.
     pub(super) fn show(&self, view: Arc<SaleView>, renderer: &Renderer) -> bool {
         self.pulse().answered(&view, Instant::now());
+        self.trouble.store(None);
         let before = self.showing.load_full();
         let changed = before.view.epoch != view.epoch || before.view.definition != view.definition;
         if changed {
@@ -225,9 +226,13 @@ impl LiveSale {
     /// Notes that the store could not move the sale on, or has not yet done so, when it was asked at `began`; once that has
     /// lasted, it is shown.
     pub(super) fn failed(&self, error: &StoreError, began: Instant, renderer: &Renderer) {
-        self.trouble.store(Some(Arc::new(error.clone())));
         let now = Instant::now();
         let before = self.showing.load_full();
+        let told = self.trouble.swap(Some(Arc::new(error.clone())));
+        // Once, not with each tick.
+        if before.source == Source::Store && told.is_none_or(|told| *told != *error) {
+            tracing::error!(sale = %self.id, %error, "the sale cannot be moved on");
+        }
         let (since, used) = {
             let mut pulse = self.pulse();
             (pulse.failed(&before.view, began, now), pulse.away.used(now))

@@ -191,8 +191,11 @@ fn other_checkpoint(own: &str, theirs: &str) -> Option<String> {
         return None;
     }
     Some(if own.is_empty() {
-        "store.checkpoint: none is named here, but the gateways on this Redis keep one; name the same here"
-            .to_owned()
+        format!(
+            "store.checkpoint: none is named here, but the gateways on this Redis keep one; name the same here, or, to go on \
+             with none, stop all of them and remove {} from Redis (docs/redis.md)",
+            keys::CHECKPOINT
+        )
     } else {
         format!(
             "store.checkpoint: this one is {own}, but the gateways on this Redis keep {theirs}; see whether the right folder \
