@@ -1,4 +1,8 @@
-use ropeline_queue::{DrawDefinition, Queue, RawDefinition, StoreAway, UnixMillis};
+use std::collections::BTreeMap;
+
+use ropeline_queue::{
+    Command, DrawDefinition, PauseReason, Queue, RawDefinition, Stock, StoreAway, UnixMillis,
+};
 
 use super::*;
 
@@ -56,4 +60,39 @@ fn a_sale_that_has_come_to_its_end_while_its_store_is_away_lets_nobody_in() {
     assert!(may_open(&view, away(30), used));
     assert!(!may_open(&view, away(60), used));
     assert!(!may_open(&view, away(30), Duration::from_secs(600)), "the time for that is used up");
+}
+
+/// Where what is shown comes from, after the store has failed so for longer than is waited for.
+fn after(error: &StoreError, events: impl FnOnce(&mut Queue)) -> Source {
+    let mut raw = RawDefinition::new("drop".parse().unwrap(), 10);
+    raw.store_away = StoreAway::OpenForMs(600_000);
+    let mut queue = Queue::create(raw.check().unwrap(), [7; 32], NOW);
+    events(&mut queue);
+    let renderer = renderer();
+    let sale = LiveSale::new(Arc::new(queue.view(NOW)), Source::Store, &renderer);
+    sale.failed(error, Instant::now().checked_sub(AWAY_AFTER).unwrap(), &renderer);
+    let source = sale.showing().source;
+    assert_eq!(sale.is_open_without_store(), source == Source::Memory { open: true });
+    source
+}
+
+#[test]
+fn a_sale_lets_everybody_in_where_it_was_open_and_its_store_is_away_for_all() {
+    let (closed, open) = (Source::Memory { open: false }, Source::Memory { open: true });
+    let away = StoreError::Unavailable { reason: "it does not answer".to_owned() };
+    assert_eq!(after(&away, |_| {}), open);
+    // The others have a queue.
+    let newer = StoreError::Newer { place: "the sale", found: "2".to_owned(), known: 1 };
+    let disagrees = StoreError::Disagrees { reason: "other keys".to_owned(), lasts: None };
+    for error in [newer, disagrees] {
+        assert_eq!(after(&error, |_| {}), closed, "{error}");
+    }
+    let order = |queue: &mut Queue, command| drop(queue.command(&command, NOW).unwrap());
+    let reason = PauseReason { text: "A moment.".to_owned(), translations: BTreeMap::new() };
+    assert_eq!(after(&away, |queue| order(queue, Command::Pause { reason })), closed);
+    assert_eq!(after(&away, |queue| order(queue, Command::SoldOut)), closed);
+    assert_eq!(after(&away, |queue| order(queue, Command::Close)), closed);
+    // Some may come back: the sale is not sold out, but has nothing to sell.
+    let stock = Stock { available: 0, held: Some(3) };
+    assert_eq!(after(&away, |queue| queue.stock(stock, NOW)), closed);
 }

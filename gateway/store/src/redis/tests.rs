@@ -11,6 +11,9 @@
 //! | a generation is handed out once | the same |
 //! | the checkpoint, ahead of use | `losing::a_server_and_its_gateways_gone_leave_the_checkpoint` |
 //! | what may be lost is passed over | `losing::a_tail_that_was_lost_with_its_gateways_is_passed_over` |
+//! | line, version and server that a batch was run on, each | `scripts::a_batch_counts_on_the_very_line_version_and_server_that_it_was_run_on_and_on_no_other` |
+//! | a commit's head comes last | `scripts::what_a_commit_has_written_before_an_error_belongs_to_no_version` |
+//! | the head that a sale which is put back replaces | `scripts::a_sale_is_put_in_the_place_of_the_head_that_was_seen_and_of_no_other` |
 //! | the version that a batch was run on | `racing`, `failing::a_gateway_stopped_in_a_commit_overwrites_nothing_when_it_goes_on` |
 //! | a refused batch is taken back | `racing::eight_gateways_admit_one_at_a_time` |
 //! | one attempt to connect for all who wait | `failing::who_waits_for_a_server_that_hangs_waits_no_longer_for_others_who_wait` |
@@ -48,5 +51,6 @@ mod history;
 mod losing;
 mod racing;
 mod scene;
+mod scripts;
 pub(super) mod secure;
 mod spreading;
