@@ -242,6 +242,17 @@ fn giving_up_the_round_is_named_with_its_reason_and_holds_only_as_it_was_promise
 
 // === tickets ===
 
+/// Both draws are as the manifest allows, each by itself.
+#[test]
+fn a_draw_that_was_made_by_the_round_is_not_given_up_for_the_secret() {
+    let liked = published(&fallen_back(promise(ROUND, true), DUE_AT.plus(FALLBACK_AFTER_MS)));
+    assert!(liked.verify(&keys(), &[]).is_good());
+    let first = published(&drawn(promise(ROUND, true), SIZE, SIGNATURE));
+    let (step, why) = caught(&liked, std::slice::from_ref(&first));
+    assert_eq!(step, "earlier copy");
+    assert!(why.contains(first.seed.as_deref().unwrap()), "{why}");
+}
+
 fn claims(visitor: &str, arrival: u64, joined_at: u64) -> Claims {
     Claims {
         iss: "shop".to_owned(),
