@@ -87,7 +87,9 @@ fn a_sale_lets_everybody_in_where_it_was_open_and_its_store_is_away_for_all() {
     for error in [newer, disagrees] {
         assert_eq!(after(&error, |_| {}), closed, "{error}");
     }
-    let order = |queue: &mut Queue, command| drop(queue.command(&command, NOW).unwrap());
+    let order = |queue: &mut Queue, command| {
+        queue.command(&command, NOW).unwrap();
+    };
     let reason = PauseReason { text: "A moment.".to_owned(), translations: BTreeMap::new() };
     assert_eq!(after(&away, |queue| order(queue, Command::Pause { reason })), closed);
     assert_eq!(after(&away, |queue| order(queue, Command::SoldOut)), closed);
