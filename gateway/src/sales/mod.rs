@@ -188,9 +188,11 @@ impl Sales {
     pub fn amiss(&self) -> Option<String> {
         let trouble = self.trouble();
         if let Some(error) = &trouble.list {
-            let reached =
-                if self.have_begun() { "cannot be reached" } else { "has not been reached since the start" };
-            return Some(format!("the queue's store {reached}: {error}"));
+            return Some(if self.have_begun() {
+                format!("the list of sales cannot be read: {error}")
+            } else {
+                format!("the queue's store has not been reached since the start: {error}")
+            });
         }
         let (sale, error) = trouble.unread.first_key_value()?;
         let more = match trouble.unread.len() - 1 {

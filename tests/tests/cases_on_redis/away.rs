@@ -214,7 +214,7 @@ async fn order(gateway: &Gateway, node: &Node, command: &str) -> StatusCode {
     request.send().await.unwrap().status()
 }
 
-/// Each way in which a Redis, or the checkpoint, can be read and not written.
+/// Ways in which a Redis can be read and not written.
 #[tokio::test]
 async fn a_store_that_takes_no_writes_is_away_until_it_does() {
     let place = Place::open(sale_for_one()).await;
@@ -225,27 +225,13 @@ async fn a_store_that_takes_no_writes_is_away_until_it_does() {
     let set = |name: &str, value: &str| {
         place.redis.ask(&["CONFIG", "SET", name, value]);
     };
-    let checkpoint = place.gateway.folder().join("checkpoint");
-    let aside = place.gateway.folder().join("aside");
-    let ways: [(&str, &dyn Fn(bool)); 3] = [
-        ("maxmemory", &|broken| set("maxmemory", if broken { "1" } else { "0" })),
-        ("replicas", &|broken| set("min-replicas-to-write", if broken { "1" } else { "0" })),
-        ("checkpoint", &|broken| {
-            let (from, to) = if broken { (&checkpoint, &aside) } else { (&aside, &checkpoint) };
-            std::fs::rename(from, to).unwrap();
-        }),
-    ];
-    for (what, set_broken) in ways {
-        set_broken(true);
+    for (what, setting) in [("maxmemory", "maxmemory"), ("replicas", "min-replicas-to-write")] {
+        set(setting, "1");
         for node in place.gateway.nodes() {
-            // Whoever comes first finds out. The checkpoint allows as many joins as there are here, and no order.
+            // Whoever comes first finds out.
             until("a write comes to nothing", || async {
                 let stranger = Visitor::new(&place.gateway).only_at(node);
-                let status = match what {
-                    "checkpoint" => order(&place.gateway, node, "sold-out").await,
-                    _ => stranger.join(SALE).await.status,
-                };
-                (status == StatusCode::SERVICE_UNAVAILABLE).then_some(())
+                (stranger.join(SALE).await.status == StatusCode::SERVICE_UNAVAILABLE).then_some(())
             })
             .await;
         }
@@ -261,7 +247,7 @@ async fn a_store_that_takes_no_writes_is_away_until_it_does() {
         }
 
         // Nobody has to come for that to be over.
-        set_broken(false);
+        set(setting, "0");
         place.all_say(false).await;
         assert_eq!(place.metric("ropeline_store_up{sale=\"drop\"}").await, "1", "{what}");
         let after = waiting.status(SALE).await.json();
@@ -288,6 +274,42 @@ async fn a_gateway_whose_checkpoint_hangs_ends_when_it_is_told_to() {
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{said}");
     }
     place.gateway.process().stop(PATIENCE).await;
+}
+
+/// The numbers that it allows are there, so nobody is in need of it but who orders something.
+#[tokio::test]
+async fn an_order_that_the_checkpoint_cannot_take_keeps_nobody_out_and_lets_nobody_in() {
+    let place = Place::open(sale_for_one().set("store_away", r#"{ open_for = "1h" }"#)).await;
+    let inside = joined(&place.gateway).await;
+    admitted(&inside).await;
+    let checkpoint = place.gateway.folder().join("checkpoint");
+    let aside = place.gateway.folder().join("aside");
+    std::fs::rename(&checkpoint, &aside).unwrap();
+    for node in place.gateway.nodes() {
+        assert_eq!(order(&place.gateway, node, "sold-out").await, StatusCode::SERVICE_UNAVAILABLE);
+    }
+    for node in place.gateway.nodes() {
+        until("it says what it cannot read", || async {
+            let (status, text) = node.readiness().await;
+            (status == StatusCode::OK && text.contains("checkpoint")).then_some(())
+        })
+        .await;
+    }
+    for node in place.gateway.nodes() {
+        let stranger = Visitor::new(&place.gateway).only_at(node);
+        assert_eq!(stranger.join(SALE).await.status, StatusCode::OK);
+        assert_ne!(stranger.visit(PAGE).await.text(), BODY, "somebody was let past the queue");
+        assert!(node.snapshot(SALE).await["store_away"].is_null());
+    }
+    assert_eq!(place.metric("ropeline_store_up{sale=\"drop\"}").await, "1");
+    std::fs::rename(&aside, &checkpoint).unwrap();
+    for node in place.gateway.nodes() {
+        until("it is ready", || async { (node.readiness().await.1 == "ready\n").then_some(()) }).await;
+        until("an order is taken", || async {
+            order(&place.gateway, node, "sold-out").await.is_success().then_some(())
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

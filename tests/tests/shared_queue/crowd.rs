@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use crate::history::{History, Told, Way};
 use crate::{PAGE, SALE};
 
-/// How long a client waits for one answer; then it asks anew, on another connection.
-const ANSWER: Duration = Duration::from_secs(3);
+/// How long a client waits for one answer where there are faults; then it asks anew, on another connection.
+pub(crate) const ANSWER: Duration = Duration::from_secs(3);
 /// How long anybody may go without any progress, faults and all.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Between two questions.
@@ -41,8 +41,9 @@ struct Client {
 // === impl Crowd ===
 
 impl Crowd {
-    /// So many at a time, who reach the gateways at `base`; each gateway's snapshot is watched, too.
-    pub(crate) fn come(size: u32, base: &str, gateways: Vec<String>) -> Self {
+    /// So many at a time, who reach the gateways at `base` and wait so long for one answer; each gateway's snapshot is watched,
+    /// too.
+    pub(crate) fn come(size: u32, base: &str, gateways: Vec<String>, answer: Duration) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let (unanswered, claimed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut people = JoinSet::new();
@@ -52,7 +53,7 @@ impl Crowd {
             people.spawn(async move {
                 let mut ways = Vec::new();
                 while !over.load(Ordering::Relaxed) {
-                    let visitor = Visitor::at(&base).within(ANSWER);
+                    let visitor = Visitor::at(&base).within(answer);
                     let client = Client { visitor, way: Way::default(), unanswered: Arc::clone(&unanswered) };
                     let turn = u32::try_from(ways.len()).unwrap();
                     let leisure = Duration::from_millis(u64::from((seat * 7 + turn * 13) % 10) * 80 + 200);

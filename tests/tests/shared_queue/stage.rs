@@ -7,7 +7,7 @@ use ropeline_tests::gateway::{Gateway, Node, Sale, Servers, Settings, Store};
 use ropeline_tests::shop::Shop;
 use ropeline_tests::wait::PATIENCE;
 
-use crate::crowd::Crowd;
+use crate::crowd::{ANSWER, Crowd};
 use crate::history::Promises;
 use crate::{PAGE, SALE};
 
@@ -30,6 +30,15 @@ pub(crate) struct Stage {
 impl Stage {
     /// So many gateways on this Redis; people come at once.
     pub(crate) async fn open(gateways: usize, redis: Servers) -> Self {
+        Self::with(gateways, redis, ANSWER, "4s").await
+    }
+
+    /// The same where nobody is at fault, and a busy machine alone makes nobody ask anew, nor a gateway end too soon.
+    pub(crate) async fn open_faultless(gateways: usize, redis: Servers) -> Self {
+        Self::with(gateways, redis, PATIENCE, "40s").await
+    }
+
+    async fn with(gateways: usize, redis: Servers, answer: Duration, grace: &str) -> Self {
         let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
         println!("seed {seed}");
         let shop = Shop::open().await;
@@ -40,13 +49,13 @@ impl Stage {
             .set("claim_window", "\"1m\"")
             .set("lease", "\"1h\"");
         let settings = Settings::new(shop.address())
-            .set("limits", "shutdown_grace", "\"4s\"")
+            .set("limits", "shutdown_grace", &format!("\"{grace}\""))
             .set("store", "redis_patience", "\"1s\"")
             .on(Store::At(redis, gateways));
         let gateway = Gateway::start(settings, &[sale]).await;
         let balancer = Balancer::before(&gateway).await;
         let each = gateway.nodes().iter().map(|node| node.url("")).collect();
-        let crowd = Crowd::come(PEOPLE, &balancer.url(""), each);
+        let crowd = Crowd::come(PEOPLE, &balancer.url(""), each, answer);
         let random = fastrand::Rng::with_seed(seed.into());
         let stage = Self { gateway, _shop: shop, _balancer: balancer, crowd, random };
         stage.more(30).await;

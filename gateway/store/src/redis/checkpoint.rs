@@ -173,8 +173,6 @@ pub(super) struct Known {
     line: String,
     version: u64,
     orders: u64,
-    /// To be written down even where the same is.
-    anew: bool,
 }
 
 // === impl Known ===
@@ -183,12 +181,7 @@ impl Known {
     /// The sale after a version of a line that had so many orders.
     pub(super) fn after(line: &str, version: u64, orders: u64, queue: &Queue) -> Self {
         let sale = Bare { definition: Arc::clone(queue.definition()), core: queue.core().clone() };
-        Self { sale, line: line.to_owned(), version, orders, anew: false }
-    }
-
-    /// To be written down if `so`, even where the same is: whether that can be done is to be found out.
-    pub(super) fn anew_if(self, so: bool) -> Self {
-        Self { anew: so, ..self }
+        Self { sale, line: line.to_owned(), version, orders }
     }
 
     /// The sale as it was committed as a version of a line.
@@ -344,7 +337,7 @@ impl Checkpoint {
             held.settle(&known);
             let begins = held.generation < generation;
             let floor = if begins { Floor::of(&held) } else { held.floor };
-            let Known { sale, line, version, orders, anew } = known;
+            let Known { sale, line, version, orders } = known;
             let later = held.reach.has_later_orders(&sale.core);
             let ordered = !later && sale.core.orders() > orders;
             let reach = held.reach.extended(&sale.core, BLOCK);
@@ -362,7 +355,7 @@ impl Checkpoint {
                 floor,
                 definition: Some(Arc::clone(&sale.definition)),
             };
-            let write = (anew || mark != written).then(|| Document::new(mark.clone(), reserved, sale));
+            let write = (mark != written).then(|| Document::new(mark.clone(), reserved, sale));
             Ok((write, mark))
         })
         .await

@@ -155,8 +155,8 @@ pub(super) struct Sale {
     pub(super) put_backs: PutBacks,
     /// What the checkpoint is known to allow.
     marked: Mark,
-    /// The last batch came to nothing. Until something is committed, each batch commits something, whatever its calls change:
-    /// where nothing can be written, who ticks and changes nothing is told the same as who joins.
+    /// The server has failed or refused what was asked of it last. Until something is committed, each batch commits something,
+    /// whatever its calls change: where nothing can be written, who ticks and changes nothing is told the same as who joins.
     unproven: bool,
     clock: Option<Steady>,
     /// What this gateway is called on the list of turns.
@@ -208,7 +208,6 @@ impl Sale {
                 self.replica = None;
                 self.former.clear();
             }
-            self.unproven |= outcome.is_err();
             if outcome.is_err() && !unknown && !self.shared.link.is_connected() {
                 // Who waited behind them has waited for the same server.
                 while let Ok(call) = inbox.try_recv() {
@@ -241,7 +240,7 @@ impl Sale {
             let Some(replica) = &mut self.replica else { return Err(unreadable("everything")) };
             let orders = replica.queue.core().orders();
             if !self.marked.is_of(replica.generation, &replica.line) {
-                reach(&self.shared, &self.id, replica, orders, &mut self.marked, false).await?;
+                reach(&self.shared, &self.id, replica, orders, &mut self.marked).await?;
             }
             let forgotten = replica.queue.forgotten();
             replica.queue.begin();
@@ -280,11 +279,12 @@ impl Sale {
                 }
                 continue;
             }
-            let (marked, nonce) = (&mut self.marked, nonce()?);
-            if let Err(error) = reach(&self.shared, &self.id, replica, orders, marked, self.unproven).await {
+            if let Err(error) = reach(&self.shared, &self.id, replica, orders, &mut self.marked).await {
+                // The server is as it was: who needs nothing of the checkpoint goes on.
                 replica.queue.undo();
                 return Err(error);
             }
+            let nonce = nonce()?;
             let mut writes = Writes::new(&self.id, &replica.base, &replica.spread, &changes, &forgotten);
             match moves {
                 Some(Done::Copied { groups, again }) => {
@@ -309,6 +309,7 @@ impl Sale {
                 Err(error) => {
                     // Whether it took effect is seen in the log by the next batch.
                     replica.queue.undo();
+                    self.unproven = true;
                     if moving {
                         self.spreading.failed();
                     }
@@ -389,7 +390,10 @@ impl Sale {
             let waits = batch.writes || self.waiting || self.spreading.is_done();
             let asked = self.ask(if waits { "wait" } else { "" }, "").await;
             // Nor do those who know what is missed reach the server then.
-            let standing = asked.inspect_err(|_| self.spreading.missed = None)?;
+            let standing = asked.inspect_err(|_| {
+                self.spreading.missed = None;
+                self.unproven = true;
+            })?;
             if standing.status != Status::None {
                 self.lost = None;
             }
@@ -515,21 +519,18 @@ fn let_pass(turn: Option<Turn>, replica: &Replica) -> u64 {
     turn.map_or(0, |turn| replica.version.saturating_sub(turn.since))
 }
 
-/// Has the checkpoint allow what is about to be committed after a version that had so many `orders`; if need be `anew`, whether or
-/// not it does already.
+/// Has the checkpoint allow what is about to be committed after a version that had so many `orders`.
 async fn reach(
     shared: &Shared,
     sale: &SaleId,
     replica: &Replica,
     orders: u64,
     marked: &mut Mark,
-    anew: bool,
 ) -> Result<(), StoreError> {
     let Some(checkpoint) = &shared.checkpoint else { return Ok(()) };
     let Replica { queue, generation, line, version, .. } = replica;
-    if anew || !marked.is_of(*generation, line) || !marked.allows(queue, *version, orders) {
-        let known = Known::after(line, *version, orders, queue);
-        *marked = checkpoint.reach(sale, *generation, known.anew_if(anew)).await?;
+    if !marked.is_of(*generation, line) || !marked.allows(queue, *version, orders) {
+        *marked = checkpoint.reach(sale, *generation, Known::after(line, *version, orders, queue)).await?;
     }
     Ok(())
 }
