@@ -35,7 +35,7 @@ impl Stage {
 
     /// The same where nobody is at fault, and a busy machine alone makes nobody ask anew, nor a gateway end too soon.
     pub(crate) async fn open_faultless(gateways: usize, redis: Servers) -> Self {
-        Self::with(gateways, redis, PATIENCE, "40s").await
+        Self::with(gateways, redis, PATIENCE, "16s").await
     }
 
     async fn with(gateways: usize, redis: Servers, answer: Duration, grace: &str) -> Self {
