@@ -404,23 +404,34 @@ impl Queue {
                 None => Err(ClaimRefusal::RecallPending),
             };
         }
-        let lease_ms = match self.call_of(place) {
+        let too_many = self.has_called_too_many();
+        let (lease_ms, at_once) = match self.call_of(place) {
             None => return Err(ClaimRefusal::Lapsed),
-            Some(batch) if batch.lapsed => {
-                let lease_ms = batch.lease_ms;
-                self.set(arrival, place, AdmissionState::RecallPending { lease_ms });
-                self.call_earned();
-                return match self.admissions.get(&arrival).copied() {
-                    Some(admission) => self.claim_again(arrival, admission),
-                    None => Err(ClaimRefusal::RecallPending),
-                };
-            }
+            Some(batch) if batch.lapsed => (batch.lease_ms, false),
             Some(batch) => {
+                // Whether or not there is room for them: they are not among those who may be inside unseen.
                 batch.claimed += 1;
-                batch.lease_ms
+                (batch.lease_ms, !too_many)
             }
         };
-        Ok(self.admit(arrival, place, lease_ms))
+        if at_once {
+            return Ok(self.admit(arrival, place, lease_ms));
+        }
+        self.set(arrival, place, AdmissionState::RecallPending { lease_ms });
+        self.call_earned();
+        match self.admissions.get(&arrival).copied() {
+            Some(admission @ Admission { state: AdmissionState::Recalled { .. }, .. }) => {
+                self.claim_again(arrival, admission)
+            }
+            _ => Err(ClaimRefusal::RecallPending),
+        }
+    }
+
+    /// A loss can take with it that calls have lapsed, in whose place others were called: more may come then than there is
+    /// room for, and are called again when there is.
+    fn has_called_too_many(&self) -> bool {
+        self.core.unsettled_until.is_some_and(|until| self.core.last_now < until)
+            && self.busy() > u64::from(self.definition.max_active)
     }
 
     fn claim_again(&mut self, arrival: Arrival, admission: Admission) -> Result<Claimed, ClaimRefusal> {
@@ -437,6 +448,10 @@ impl Queue {
             }
             AdmissionState::Recalled { lease_ms, .. } => {
                 self.refuse_when_over()?;
+                if self.has_called_too_many() {
+                    self.set(arrival, admission.place, AdmissionState::RecallPending { lease_ms });
+                    return Err(ClaimRefusal::RecallPending);
+                }
                 Ok(self.admit(arrival, admission.place, lease_ms))
             }
         }

@@ -52,6 +52,9 @@ pub struct Core {
     /// How often the store has lost something.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) losses: u64,
+    /// Calls of before the last loss are claimed until then, and may be too many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unsettled_until: Option<UnixMillis>,
     /// Until then calls wait for those whom a loss of everybody has passed over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) awaiting_until: Option<UnixMillis>,
@@ -339,6 +342,7 @@ impl Core {
             totals: Totals::default(),
             last_now: now,
             losses: 0,
+            unsettled_until: None,
             awaiting_until: None,
             unseen: None,
             recalled: 0,

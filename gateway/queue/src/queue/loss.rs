@@ -65,8 +65,9 @@ impl Queue {
             self.core.unseen = Some(Unseen { count, as_of, until: now.plus(lease_ms) });
             self.core.totals.recalled += recalled;
         }
-        let clock = self.core.claim_clock();
         let window_ms = self.definition.claim_window_ms;
+        self.core.unsettled_until = Some(now.plus(window_ms.max(lease_ms)));
+        let clock = self.core.claim_clock();
         self.move_recalls(|until, lease| until.max(clock.plus(window_ms.max(lease.unwrap_or(lease_ms)))));
         let known: Vec<u64> = self.core.lines.iter().map(|line| line.next_arrival).collect();
         for (line, reach) in self.core.lines.iter_mut().zip(reach.lines.iter()) {

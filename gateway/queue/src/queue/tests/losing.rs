@@ -696,3 +696,34 @@ proptest! {
         }
     }
 }
+
+/// The calls of those who had not come are known again, and so are the calls that were made in their place.
+#[test]
+fn where_a_loss_leaves_more_called_than_there_is_room_for_those_who_come_first_go_in_and_the_others_next() {
+    let mut rig = Rig::new(RawDefinition { claim_window_ms: 5_000, ..open_sale(3) });
+    rig.crowd(9);
+    rig.tick();
+    let before = rig.queue.core.clone();
+    let joins: Vec<JoinRecord> = rig.queue.joins().collect();
+    rig.pass(5_000);
+    let reach = Reach::of(&rig.queue.core);
+    assert_eq!((rig.queue.core.totals.called, rig.queue.core.totals.lapsed), (6, 3));
+    let definition = SaleDefinition::clone(rig.queue.definition());
+    rig.queue = Queue::restore(definition, before, joins, [], []);
+    rig.queue.skip(&reach, rig.now);
+    rig.tick();
+    assert_eq!(rig.busy(), 6);
+    let claim =
+        |rig: &mut Rig, at: u64| rig.queue.claim(rig.queue.view(rig.now).position(Arrival(at)), rig.now);
+    let answers: Vec<_> = (0..6).map(|at| claim(&mut rig, at).map(|claimed| claimed.place)).collect();
+    let pending = Err(ClaimRefusal::RecallPending);
+    assert_eq!(answers, [pending, pending, pending, Ok(Place(3)), Ok(Place(4)), Ok(Place(5))]);
+    for (leaves, comes) in [(3, 0), (4, 1), (5, 2)] {
+        assert_eq!(claim(&mut rig, comes).map(|_| ()), Err(ClaimRefusal::RecallPending));
+        let position = rig.queue.view(rig.now).position(Arrival(leaves));
+        rig.queue.leave(position, rig.now).unwrap();
+        rig.tick();
+        assert!(claim(&mut rig, comes).is_ok(), "{comes} waits although {leaves} has left");
+    }
+    assert_eq!(rig.queue.core.lines.first.serving, Place(6), "somebody was called before them");
+}
