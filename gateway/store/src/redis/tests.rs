@@ -54,3 +54,4 @@ mod scene;
 mod scripts;
 pub(super) mod secure;
 mod spreading;
+mod undone;
