@@ -28,9 +28,11 @@ impl Sentinel {
         let (port, master_port) = (Port::free(), master.port());
         // It writes down here what it learns.
         let file = folder.path().join("sentinel.conf");
+        // Where nobody could take over, a busy moment is no reason to call the master down.
+        let down_after_ms = if replicas == 0 { 30_000 } else { 500 };
         let text = format!(
             "port {}\nbind 127.0.0.1\ndir {}\nsentinel monitor {SERVICE} 127.0.0.1 {master_port} 1\n\
-             sentinel down-after-milliseconds {SERVICE} 500\nsentinel failover-timeout {SERVICE} 3000\n",
+             sentinel down-after-milliseconds {SERVICE} {down_after_ms}\nsentinel failover-timeout {SERVICE} 3000\n",
             port.number(),
             folder.path().display()
         );
